@@ -1,0 +1,2 @@
+// The dspark command. Main thread.
+int main() { return 0; }
