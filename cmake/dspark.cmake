@@ -7,10 +7,12 @@ if(DSPARK_WERROR)
   add_compile_options(-Werror)
 endif()
 
-# dspark_library(NAME deps...): one static library of all *.cc of this folder but tests, fuzzers and benchmarks,
-# and one test program of all its *_test.cc.
+# dspark_library(NAME deps... [SUBFOLDERS folders...]): one static library of all *.cc of this folder and the given
+# subfolders but tests, fuzzers and benchmarks, and one test program of all their *_test.cc.
 function(dspark_library name)
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" SUBFOLDERS)
+  list(TRANSFORM arg_SUBFOLDERS APPEND /*.cc OUTPUT_VARIABLE patterns)
+  file(GLOB sources CONFIGURE_DEPENDS *.cc ${patterns})
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   set(fuzzers ${sources})
@@ -18,7 +20,7 @@ function(dspark_library name)
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cc$")
   add_library(dspark_${name} STATIC ${sources})
   target_include_directories(dspark_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(dspark_${name} PUBLIC ${ARGN})
+  target_link_libraries(dspark_${name} PUBLIC ${arg_UNPARSED_ARGUMENTS})
   if(tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test dspark_${name} GTest::gmock GTest::gtest_main)

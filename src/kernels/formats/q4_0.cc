@@ -1,0 +1,36 @@
+// Q4_0: 32 weights d · (q − 8) with unsigned 4-bit q. Pure functions, any thread.
+#include "kernels/formats/bit_planes.h"
+#include "kernels/formats/block_codec.h"
+#include "kernels/formats/format_list.h"
+#include "kernels/formats/range_scale.h"
+
+namespace dspark {
+namespace {
+
+struct Block {
+  static constexpr int kElements = 32;
+  uint16_t d;
+  uint8_t low[16];
+};
+static_assert(sizeof(Block) == 18);
+
+void decode(const Block& block, UnpackedBlock& out) { merge_planes<32, 4, 16>(block.low, 0, out.codes); }
+
+void encode(const float* in, Block& block) {
+  uint8_t codes[32];
+  block.d = encode_symmetric(in, 8, codes);
+  split_planes<32, 4, 16>(codes, 0, block.low);
+}
+
+}  // namespace
+
+constinit const Format kQ4_0Format = {.type = DType::kQ4_0,
+                                      .dequantise = dequantise_blocks<kQ4_0Format, Block>,
+                                      .quantise = quantise_blocks<Block, encode>,
+                                      .unpack = unpack_block<Block, decode>,
+                                      .sub_elements = 32,
+                                      .code_offset = 8,
+                                      .code_values = nullptr,
+                                      .minimum = Minimum::kNone};
+
+}  // namespace dspark
