@@ -1,0 +1,61 @@
+# The project's commands. Each installs what it needs, so a fresh Debian 12 machine needs only git and make.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: build run test test-all check bench bench-peers asan tsan golden fuzz help packages packages-dev configure
+
+FUZZ_SECONDS ?= 600
+PROMPT ?= Explain in three sentences why the sky is blue.
+VENV := build/venv-goldens
+
+packages:
+	@scripts/install-packages.sh
+
+packages-dev:
+	@scripts/install-packages.sh scripts/packages.txt scripts/packages-dev.txt
+
+configure: packages
+	@cmake --preset release >/dev/null
+
+build: configure  ## build the command; it is then at build/dspark
+	@cmake --build --preset release --target dspark
+
+run: build  ## fetch the default model and generate from PROMPT="..."
+	@build/dspark pull smollm2-135m
+	@build/dspark run -p "$(PROMPT)"
+
+test: configure  ## build and run all tests, those on the real default model included
+	@cmake --build --preset release
+	@build/dspark pull smollm2-135m
+	@DSPARK_TEST_MODEL="$$(build/dspark models --path smollm2-135m)" \
+	  ctest --test-dir build --output-on-failure --no-tests=error -j2
+
+test-all: check test asan tsan  ## all of check, test, asan and tsan
+
+check: packages-dev configure  ## format, includes, file openers, instruction-set leaks, clang-tidy on changed files
+	@scripts/check.sh
+
+bench: build  ## measure this machine: decode, prefill and the kernels
+	@build/dspark pull smollm2-135m
+	@for what in decode prefill kernels; do build/dspark bench "$$what"; done
+
+bench-peers: build  ## measure against llama.cpp on the same files; writes docs/benchmarks/
+	@scripts/bench_peers.py
+
+asan: packages  ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+tsan: packages  ## the unit tests under ThreadSanitizer
+asan tsan:
+	@cmake --preset $@ >/dev/null
+	@cmake --build --preset $@
+	@ctest --test-dir build-$@ --output-on-failure --no-tests=error -j2
+
+golden: packages  ## make the goldens under tests/data again, with pinned versions of the references
+	@mkdir -p build && test -d $(VENV) || python3 -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet -r scripts/goldens/requirements.txt
+	@for script in scripts/goldens/*.py; do echo "$$script"; $(VENV)/bin/python "$$script"; done
+
+fuzz: packages-dev  ## each fuzz target for FUZZ_SECONDS=600 over its corpus in tests/fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh
+
+help:  ## this text
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

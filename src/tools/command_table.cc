@@ -1,0 +1,45 @@
+// The subcommands of `dspark`, one row each. Constant data.
+#include <array>
+
+#include "tools/command.h"
+
+namespace dspark {
+namespace {
+
+constexpr std::array kCommands = std::to_array<CommandSpec>({
+    {.id = Command::kConfig,
+     .summary = "show the effective settings and where each comes from",
+     .operands = "[NAME]",
+     .min_operands = 0,
+     .max_operands = 1,
+     .details =
+         "Takes every setting as a flag too, so that a command line, the environment and the file can be checked "
+         "before they are used. With NAME: that setting alone, with its description.",
+     .example = "dspark config --threads 2",
+     .run = cmd_config},
+});
+
+}  // namespace
+
+std::span<const CommandSpec> commands() { return kCommands; }
+
+ExitCode exit_code_for(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return ExitCode::kUsage;
+    case ErrorCode::kNotFound:
+    case ErrorCode::kCorrupt:
+      return ExitCode::kBadFile;
+    case ErrorCode::kUnsupported:
+      return ExitCode::kUnsupported;
+    case ErrorCode::kExhausted:
+      return ExitCode::kExhausted;
+    case ErrorCode::kCancelled:
+      return ExitCode::kInterrupted;
+    case ErrorCode::kInternal:
+      return ExitCode::kFailure;
+  }
+  return ExitCode::kFailure;
+}
+
+}  // namespace dspark
