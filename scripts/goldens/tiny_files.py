@@ -38,7 +38,8 @@ def vocabulary(size: int) -> tuple[list[str], list[str], list[str]]:
     if size >= 256 + len(MERGES) + len(SPECIALS):
         return byte_alphabet() + [m.replace(" ", "") for m in MERGES], MERGES, SPECIALS
     signs = "ĠĊ.,!?:;'-()" + "abcdefghijklmnopqrstuvwxyz" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return list(signs[: size - len(SPECIALS)]), [], SPECIALS
+    merges = ["t h", "th e"]
+    return list(signs[: size - len(merges) - len(SPECIALS)]) + ["th", "the"], merges, SPECIALS
 
 
 def write_hf(spec: Spec, tensors: dict[str, torch.Tensor], folder: pathlib.Path) -> None:
@@ -229,8 +230,7 @@ def write_metadata(spec: Spec, w: gguf.GGUFWriter) -> None:
     w.add_tokenizer_pre("gpt-2")
     w.add_token_list(tokens + specials)
     w.add_token_types([gguf.TokenType.NORMAL] * len(tokens) + [gguf.TokenType.CONTROL] * len(specials))
-    if merges:
-        w.add_token_merges(merges)
+    w.add_token_merges(merges)
     w.add_bos_token_id(c["bos_token_id"])
     w.add_eos_token_id(c["eos_token_id"])
     w.add_add_bos_token(False)
