@@ -1,0 +1,54 @@
+// Tests of mmap.h.
+#include "base/mmap.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace dspark {
+namespace {
+
+std::string write(const std::string& name, const std::string& content) {
+  const std::string path = testing::TempDir() + name;
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+TEST(MappedFile, HoldsTheBytesThroughMovesAndReleases) {
+  std::string content(100'000, '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7);
+  MappedFile file = MappedFile::open(write("dspark_mmap", content)).value();
+  MappedFile moved = std::move(file);
+  EXPECT_TRUE(file.bytes().empty());  // NOLINT: the moved-from state is specified
+  const auto text = [&] { return std::string(moved.bytes().begin(), moved.bytes().end()); };
+  EXPECT_EQ(text(), content);
+  moved.release(moved.bytes().subspan(5, 50'000));
+  EXPECT_EQ(text(), content);
+  moved.release_all();
+  EXPECT_EQ(text(), content);
+}
+
+TEST(MappedFile, EmptyAndRefused) {
+  EXPECT_TRUE(MappedFile::open(write("dspark_empty", "")).value().bytes().empty());
+  EXPECT_EQ(MappedFile::open(testing::TempDir()).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(MappedFile::open(testing::TempDir() + "dspark_none").error().code, ErrorCode::kNotFound);
+  const std::string fifo = testing::TempDir() + "dspark_fifo";
+  std::filesystem::remove(fifo);
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(MappedFile::open(fifo).error().message, testing::HasSubstr("not a regular file"));
+}
+
+TEST(FileIdentity, ChangesWithTheFile) {
+  const std::string path = write("dspark_identity", "abc");
+  const auto before = file_identity(path).value();
+  EXPECT_EQ(before.bytes, 3u);
+  EXPECT_EQ(before, file_identity(path).value());
+  std::filesystem::remove(path);
+  write("dspark_identity", "abcd");
+  EXPECT_FALSE(before == file_identity(path).value());
+}
+
+}  // namespace
+}  // namespace dspark
