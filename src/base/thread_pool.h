@@ -17,9 +17,9 @@ namespace dspark {
 class ThreadPool {
  public:
   struct Options {
-    int threads = 1;     // including the caller of run()
-    bool pin = false;    // one thread a core, in the order of this process's affinity mask
-    int spin_us = 300;   // how long an idle worker polls before it sleeps
+    int threads = 1;    // including the caller of run()
+    bool pin = false;   // one thread a core, in the order of this process's affinity mask
+    int spin_us = 300;  // how long an idle worker polls before it sleeps
   };
   explicit ThreadPool(const Options& options);
   ~ThreadPool();
@@ -35,7 +35,8 @@ class ThreadPool {
       for (int task = 0; task < tasks; ++task) fn(task);
       return;
     }
-    run_job(tasks, [](void* context, int task) { (*static_cast<std::remove_reference_t<Fn>*>(context))(task); }, &fn);
+    run_job(
+        tasks, [](void* context, int task) { (*static_cast<std::remove_reference_t<Fn>*>(context))(task); }, &fn);
   }
 
  private:

@@ -22,9 +22,9 @@ static_assert(sizeof(ActivationBlock) == 48);
 
 struct Activations {
   int rows = 0;
-  int64_t k = 0;                        // multiple of 32
-  Buffer<ActivationBlock> blocks;       // [rows, k / 32]
-  Buffer<int16_t> wide;                 // [rows, k]: q again, for 8-bit weights on AVX2
+  int64_t k = 0;                   // multiple of 32
+  Buffer<ActivationBlock> blocks;  // [rows, k / 32]
+  Buffer<int16_t> wide;            // [rows, k]: q again, for 8-bit weights on AVX2
   void resize(int rows_now, int64_t k_now) {
     rows = rows_now;
     k = k_now;

@@ -119,7 +119,8 @@ inline int with_query_count(int count, Fn&& fn) {
   const int n = count < kQueryTile ? count : kQueryTile;
   [&]<int... kN>(std::integer_sequence<int, kN...>) {
     ((n == kN + 1 ? fn.template operator()<kN + 1>() : void()), ...);
-  }(std::make_integer_sequence<int, kQueryTile>());
+  }
+  (std::make_integer_sequence<int, kQueryTile>());
   return n;
 }
 
@@ -194,9 +195,8 @@ void attend_tile_typed(const KvLayout& layout, const uint8_t* data, int tile, in
     AttentionPartial* out[kMaxQueries];
     for (int j = 0; j < same; ++j) out[j] = &partials[i + j];
     for (int j = 0; j < same;) {
-      j += with_query_count(same - j, [&]<int kQ>() {
-        value_rows<Kv, kQ>(layout, values, first[i], last[i], scores + i + j, out + j);
-      });
+      j += with_query_count(
+          same - j, [&]<int kQ>() { value_rows<Kv, kQ>(layout, values, first[i], last[i], scores + i + j, out + j); });
     }
     i += same;
   }

@@ -44,8 +44,8 @@ Result<Isa> isa_from_name(std::string_view name) {
     return make_error(ErrorCode::kUnsupported, "this CPU cannot run '{}' kernels; use --isa {}", name,
                       isa_name(best_isa()));
   }
-  return make_error(ErrorCode::kInvalidArgument,
-                    "unknown instruction set '{}'; known: auto, portable, avx2, avx512", name);
+  return make_error(ErrorCode::kInvalidArgument, "unknown instruction set '{}'; known: auto, portable, avx2, avx512",
+                    name);
 }
 
 }  // namespace dspark

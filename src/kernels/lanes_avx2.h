@@ -42,9 +42,7 @@ inline F32 round_even(F32 x) {
   return {_mm256_round_ps(x.a, kMode), _mm256_round_ps(x.b, kMode)};
 }
 inline Mask less(F32 x, F32 y) { return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)}; }
-inline Mask is_nan(F32 x) {
-  return {_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q)};
-}
+inline Mask is_nan(F32 x) { return {_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q)}; }
 inline Mask equal(I32 x, I32 y) {
   return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(x.a, y.a)), _mm256_castsi256_ps(_mm256_cmpeq_epi32(x.b, y.b))};
 }
@@ -53,7 +51,8 @@ inline Mask less(I32 x, I32 y) {
 }
 inline F32 select(Mask m, F32 x, F32 y) { return {_mm256_blendv_ps(y.a, x.a, m.a), _mm256_blendv_ps(y.b, x.b, m.b)}; }
 inline I32 select(Mask m, I32 x, I32 y) {
-  return {_mm256_blendv_epi8(y.a, x.a, _mm256_castps_si256(m.a)), _mm256_blendv_epi8(y.b, x.b, _mm256_castps_si256(m.b))};
+  return {_mm256_blendv_epi8(y.a, x.a, _mm256_castps_si256(m.a)),
+          _mm256_blendv_epi8(y.b, x.b, _mm256_castps_si256(m.b))};
 }
 inline uint32_t bits(Mask m) {
   return static_cast<uint32_t>(_mm256_movemask_ps(m.a)) | static_cast<uint32_t>(_mm256_movemask_ps(m.b)) << 8;

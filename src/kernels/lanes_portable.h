@@ -114,10 +114,12 @@ inline I32 i32_set(int32_t x) {
 }
 // Integers wrap around.
 inline I32 operator+(I32 a, I32 b) {
-  return each<I32>([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) + static_cast<uint32_t>(b.v[i])); });
+  return each<I32>(
+      [&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) + static_cast<uint32_t>(b.v[i])); });
 }
 inline I32 operator-(I32 a, I32 b) {
-  return each<I32>([&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) - static_cast<uint32_t>(b.v[i])); });
+  return each<I32>(
+      [&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) - static_cast<uint32_t>(b.v[i])); });
 }
 inline I32 operator&(I32 a, I32 b) {
   return each<I32>([&](int i) { return a.v[i] & b.v[i]; });
@@ -170,7 +172,7 @@ inline void f16_store(uint16_t* p, F32 a) {
   for (int i = 0; i < kLanes; ++i) p[i] = half_from_float(a.v[i]);
 }
 inline F32 bf16_load(const uint16_t* p) {
-  return each<F32>([&](int i) { return bhalf_to_float(p[i]); });
+  return each<F32>([&](int i) { return bf16_to_float(p[i]); });
 }
 inline F32 i8_load(const int8_t* p) {
   return each<F32>([&](int i) { return static_cast<float>(p[i]); });

@@ -49,7 +49,8 @@ inline void narrow_dots(const Source& source, const ActivationBlock* const* x, I
           }
         }(),
         ...);
-  }(std::make_integer_sequence<int, kCount>());
+  }
+  (std::make_integer_sequence<int, kCount>());
   const __m256i ones = _mm256_set1_epi16(1);
   for (int t = 0; t < kT; ++t) {
     const I32 wide = {_mm256_madd_epi16(a[t], ones), _mm256_madd_epi16(b[t], ones)};
@@ -76,7 +77,8 @@ inline void wide_dots(const Source& source, const int16_t* const* wide, int64_t 
           }
         }(),
         ...);
-  }(std::make_integer_sequence<int, kGroups>());
+  }
+  (std::make_integer_sequence<int, kGroups>());
 }
 
 template <PackedLayout kL, int kT, int kSub, class Source>
@@ -91,7 +93,8 @@ inline void accumulate(const Source& source, const ActivationBlock* const* x, co
     constexpr int kSubGroups = kL.sub / 4;
     [&]<int... kF>(std::integer_sequence<int, kF...>) {
       (narrow_dots<kL, kT, kSub * kSubGroups + kF * kFlush, kFlush>(source, x, dot), ...);
-    }(std::make_integer_sequence<int, kSubGroups / kFlush>());
+    }
+    (std::make_integer_sequence<int, kSubGroups / kFlush>());
   }
   const F32 scale = source.scale(kSub);
   for (int t = 0; t < kT; ++t) acc[t] = fma(scale * f32_set(x[t]->scale), to_f32(dot[t]), acc[t]);
@@ -139,7 +142,8 @@ constexpr TypeKernels quantised() {
   [&]<int... kT>(std::integer_sequence<int, kT...>) {
     ((out.packed[kT] = strip<kL, kT + 1, PackedSource<kL>>), ...);
     ((out.unpacked[kT] = strip<kL, kT + 1, UnpackedSource<kL>>), ...);
-  }(std::make_integer_sequence<int, kTile>());
+  }
+  (std::make_integer_sequence<int, kTile>());
   out.unpack = unpack_strip<kL>;
   out.unpacked_piece_bytes = UnpackedSource<kL>::kPieceBytes;
   return out;
@@ -148,9 +152,8 @@ constexpr TypeKernels quantised() {
 template <F32 (*kLoad)(const void*), int kBytes>
 constexpr TypeKernels floats() {
   TypeKernels out = {};
-  [&]<int... kT>(std::integer_sequence<int, kT...>) {
-    ((out.packed[kT] = float_strip<kLoad, kBytes, kT + 1>), ...);
-  }(std::make_integer_sequence<int, kTile>());
+  [&]<int... kT>(std::integer_sequence<int, kT...>) { ((out.packed[kT] = float_strip<kLoad, kBytes, kT + 1>), ...); }
+  (std::make_integer_sequence<int, kTile>());
   return out;
 }
 

@@ -46,7 +46,8 @@ inline void accumulate(const Source* source, const ActivationBlock* const* x, F3
           }
         }(),
         ...);
-  }(std::make_integer_sequence<int, kSubGroups>());
+  }
+  (std::make_integer_sequence<int, kSubGroups>());
   for (int s = 0; s < kS; ++s) {
     const F32 scale = source[s].scale(kSub);
     for (int t = 0; t < kT; ++t) acc[s][t] = fma(scale * f32_set(x[t]->scale), to_f32(dot[s][t]), acc[s][t]);
@@ -55,8 +56,8 @@ inline void accumulate(const Source* source, const ActivationBlock* const* x, F3
     for (int s = 0; s < kS; ++s) {
       const F32 minimum = source[s].minimum(kSub);
       for (int t = 0; t < kT; ++t) {
-        const F32 sum = kL.subs() == 1 ? f32_set(x[t]->scaled_sum)
-                                       : f32_set(x[t]->scale) * to_f32(activation_sum<kL>(*x[t], kSub));
+        const F32 sum =
+            kL.subs() == 1 ? f32_set(x[t]->scaled_sum) : f32_set(x[t]->scale) * to_f32(activation_sum<kL>(*x[t], kSub));
         acc[s][t] = fma(minimum, sum, acc[s][t]);
       }
     }
@@ -135,7 +136,8 @@ constexpr TypeKernels quantised() {
     ((out.packed_pair[kT] = strip_pair<kL, kT + 1, PackedSource<kL>>), ...);
     ((out.unpacked[kT] = strip<kL, kT + 1, UnpackedSource<kL>>), ...);
     ((out.unpacked_pair[kT] = strip_pair<kL, kT + 1, UnpackedSource<kL>>), ...);
-  }(std::make_integer_sequence<int, kTile>());
+  }
+  (std::make_integer_sequence<int, kTile>());
   out.unpack = unpack_strip<kL>;
   out.unpacked_piece_bytes = UnpackedSource<kL>::kPieceBytes;
   return out;
@@ -147,7 +149,8 @@ constexpr TypeKernels floats() {
   [&]<int... kT>(std::integer_sequence<int, kT...>) {
     ((out.packed[kT] = float_strip<kLoad, kBytes, kT + 1>), ...);
     ((out.packed_pair[kT] = float_strip_pair<kLoad, kBytes, kT + 1>), ...);
-  }(std::make_integer_sequence<int, kTile>());
+  }
+  (std::make_integer_sequence<int, kTile>());
   return out;
 }
 

@@ -25,7 +25,7 @@ using StripFn = void (*)(const uint8_t* strip, int pieces, const TokenTile& tile
 using PairFn = void (*)(const uint8_t* strip, int64_t stride, int pieces, const TokenTile& tile);
 
 struct TypeKernels {
-  StripFn packed[kMaxTile];    // [tokens - 1]; null above packed_tile
+  StripFn packed[kMaxTile];  // [tokens - 1]; null above packed_tile
   PairFn packed_pair[kMaxTile];
   StripFn unpacked[kMaxTile];  // null for float types
   PairFn unpacked_pair[kMaxTile];
@@ -35,9 +35,9 @@ struct TypeKernels {
 
 struct MatmulKernels {
   Isa isa;
-  int tile;        // most tokens of one pass
-  bool pairs;      // packed_pair and unpacked_pair exist: two strips share each broadcast
-  bool wants_wide; // 8-bit weights read Activations::wide
+  int tile;         // most tokens of one pass
+  bool pairs;       // packed_pair and unpacked_pair exist: two strips share each broadcast
+  bool wants_wide;  // 8-bit weights read Activations::wide
   TypeKernels types[kDTypeCount];
 };
 

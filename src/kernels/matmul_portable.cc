@@ -24,9 +24,8 @@ void strip(const uint8_t* weights, int pieces, const TokenTile& tile) {
   Source source(weights, 0);
   for (int p = 0; p < pieces; source.advance(++p)) {
     Codes codes[kGroups];
-    [&]<int... kG>(std::integer_sequence<int, kG...>) {
-      ((codes[kG] = source.template codes<kG>()), ...);
-    }(std::make_integer_sequence<int, kGroups>());
+    [&]<int... kG>(std::integer_sequence<int, kG...>) { ((codes[kG] = source.template codes<kG>()), ...); }
+    (std::make_integer_sequence<int, kGroups>());
     for (int sub = 0; sub < kL.subs(); ++sub) {
       const int32_t sum = kL.subs() == 1 ? x[p].sum : sub == 0 ? x[p].sum_low : x[p].sum - x[p].sum_low;
       I32 dot = i32_set(-kL.offset * sum);

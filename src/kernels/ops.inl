@@ -57,19 +57,23 @@ void rms_norm(const float* x, const float* weight, int n, float eps, float* out)
   }
   const float mean = lanes_sum(squares) / static_cast<float>(n);
   const F32 factor = f32_set(1.0f / __builtin_sqrtf(mean + eps));
-  map_lanes(n, out, [&](F32 value, F32 w) { return value * factor * w; }, x, weight);
+  map_lanes(
+      n, out, [&](F32 value, F32 w) { return value * factor * w; }, x, weight);
 }
 
 void add(float* x, const float* y, int n) {
-  map_lanes(n, x, [](F32 a, F32 b) { return a + b; }, static_cast<const float*>(x), y);
+  map_lanes(
+      n, x, [](F32 a, F32 b) { return a + b; }, static_cast<const float*>(x), y);
 }
 
 void scale(float* x, float factor, int n) {
-  map_lanes(n, x, [&](F32 a) { return a * f32_set(factor); }, static_cast<const float*>(x));
+  map_lanes(
+      n, x, [&](F32 a) { return a * f32_set(factor); }, static_cast<const float*>(x));
 }
 
 void add_scaled(float* acc, const float* x, float weight, int n) {
-  map_lanes(n, acc, [&](F32 a, F32 b) { return fma(f32_set(weight), b, a); }, static_cast<const float*>(acc), x);
+  map_lanes(
+      n, acc, [&](F32 a, F32 b) { return fma(f32_set(weight), b, a); }, static_cast<const float*>(acc), x);
 }
 
 void quantise(const float* x, int64_t k, ActivationBlock* out, int16_t* wide) {
@@ -113,15 +117,15 @@ void quantise(const float* x, int64_t k, ActivationBlock* out, int16_t* wide) {
 void gated(Gate gate, const float* g, const float* up, int n, float* out) {
   const F32 one = f32_set(1.0f);
   if (gate == Gate::kSilu) {
-    map_lanes(n, out, [&](F32 x, F32 u) { return x / (one + exp(f32_zero() - x)) * u; }, g, up);
+    map_lanes(
+        n, out, [&](F32 x, F32 u) { return x / (one + exp(f32_zero() - x)) * u; }, g, up);
     return;
   }
   // 0.5 x (1 + tanh(y)) = x / (1 + e^-2y), y = sqrt(2 / pi) (x + 0.044715 x^3)
   const F32 minus_two_root = f32_set(-1.5957691216057308f);
   const F32 cube = f32_set(0.044715f);
   map_lanes(
-      n, out,
-      [&](F32 x, F32 u) { return x / (one + exp(minus_two_root * fma(cube * x * x, x, x))) * u; }, g, up);
+      n, out, [&](F32 x, F32 u) { return x / (one + exp(minus_two_root * fma(cube * x * x, x, x))) * u; }, g, up);
 }
 
 void rope(float* x, const float* cos, const float* sin, int rotary) {

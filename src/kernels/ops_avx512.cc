@@ -21,8 +21,7 @@ constexpr int kValueQueries = 6;
 
 namespace dspark {
 
-constexpr Ops kAvx512Ops = {Isa::kAvx512, rms_norm,   add,         scale,   quantise, gated,  rope,
-                         add_scaled,     store_kv,   attend_tile, merge,   finish,   argmax, exp_sum,
-                         max,            noise};
+constexpr Ops kAvx512Ops = {Isa::kAvx512, rms_norm,    add,   scale,  quantise, gated,   rope, add_scaled,
+                            store_kv,     attend_tile, merge, finish, argmax,   exp_sum, max,  noise};
 
 }  // namespace dspark

@@ -21,8 +21,7 @@ constexpr int kValueQueries = 1;
 
 namespace dspark {
 
-constexpr Ops kPortableOps = {Isa::kPortable, rms_norm,   add,         scale,   quantise, gated,  rope,
-                         add_scaled,     store_kv,   attend_tile, merge,   finish,   argmax, exp_sum,
-                         max,            noise};
+constexpr Ops kPortableOps = {Isa::kPortable, rms_norm,    add,   scale,  quantise, gated,   rope, add_scaled,
+                              store_kv,       attend_tile, merge, finish, argmax,   exp_sum, max,  noise};
 
 }  // namespace dspark

@@ -29,13 +29,13 @@ inline constexpr int kGroupBytes = 64;
 
 struct PackedLayout {
   DType type;
-  int elements;    // K of a packed block: 32 or 256
-  int code_bits;   // 2, 3, 4, 5, 6 or 8
-  bool table;      // codes are indices into kIQ4Values
-  int offset;      // subtracted from every code
-  int code_max;    // largest code, after the table
+  int elements;   // K of a packed block: 32 or 256
+  int code_bits;  // 2, 3, 4, 5, 6 or 8
+  bool table;     // codes are indices into kIQ4Values
+  int offset;     // subtracted from every code
+  int code_max;   // largest code, after the table
   bool sub_scales;
-  int sub;         // K under one scale within a piece: 32 or 16
+  int sub;  // K under one scale within a piece: 32 or 16
   Minimum minimum;
 
   constexpr int pieces() const { return elements / kPiece; }

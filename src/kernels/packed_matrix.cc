@@ -67,11 +67,8 @@ void pack_block(const PackedLayout& layout, const UnpackedBlock* rows, uint8_t* 
   }
 }
 
-const PackedLayout& layout_of(DType type) {
-  return with_layout(type, []<PackedLayout kL>() -> const PackedLayout& {
-    static constexpr PackedLayout kLayout = kL;
-    return kLayout;
-  });
+PackedLayout layout_of(DType type) {
+  return with_layout(type, []<PackedLayout kL>() { return kL; });
 }
 
 }  // namespace
@@ -80,8 +77,7 @@ PackedMatrix::PackedMatrix(DType type, int64_t rows, int64_t k) : type_(type), r
   const int block = is_float(type) ? 1 : layout_of(type).elements;
   DSPARK_CHECK(rows > 0 && k > 0 && k % block == 0, "{} matrix [{}, {}]: k must be a multiple of {}",
                dtype_info(type).name, rows, k, block);
-  strip_bytes_ =
-      is_float(type) ? k * kStripRows * element_bytes(type) : k / block * layout_of(type).block_bytes();
+  strip_bytes_ = is_float(type) ? k * kStripRows * element_bytes(type) : k / block * layout_of(type).block_bytes();
   data_.ensure(static_cast<size_t>(bytes()) + 64);  // kernels may load a whole vector at the end
 }
 
@@ -102,7 +98,7 @@ void PackedMatrix::pack_strip(int64_t strip, const uint8_t* const* rows) {
     }
     return;
   }
-  const PackedLayout& layout = layout_of(type_);
+  const PackedLayout layout = layout_of(type_);
   const int file_bytes = dtype_info(type_).block_bytes;
   const Format& format = format_of(type_);
   UnpackedBlock blocks[kStripRows];

@@ -59,8 +59,11 @@ struct PackedSource {
   template <int kG, int kTo>
   static Codes top_bit(const uint8_t* plane) {
     const Codes bits = codes_load(plane);
-    if constexpr (kG >= kTo) return shift_right<kG - kTo>(bits) & codes_set(1 << kTo);
-    return shift_left<kTo - kG>(bits) & codes_set(1 << kTo);
+    if constexpr (kG >= kTo) {
+      return shift_right<kG - kTo>(bits) & codes_set(1 << kTo);
+    } else {
+      return shift_left<kTo - kG>(bits) & codes_set(1 << kTo);
+    }
   }
 };
 
@@ -68,8 +71,7 @@ struct PackedSource {
 // codes [8][64], then scales f32 [subs][16], then minima f32 [subs][16].
 template <PackedLayout kL>
 struct UnpackedSource {
-  static constexpr int kPieceBytes =
-      kGroups * kGroupBytes + kL.subs() * 64 * (kL.minimum == Minimum::kNone ? 1 : 2);
+  static constexpr int kPieceBytes = kGroups * kGroupBytes + kL.subs() * 64 * (kL.minimum == Minimum::kNone ? 1 : 2);
   const uint8_t* piece;
 
   UnpackedSource(const uint8_t* strip, int p) : piece(strip + static_cast<int64_t>(p) * kPieceBytes) {}
@@ -90,7 +92,8 @@ void unpack_strip(const uint8_t* strip, int pieces, uint8_t* out) {
   for (int p = 0; p < pieces;) {
     [&]<int... kG>(std::integer_sequence<int, kG...>) {
       (codes_store(out + kG * kGroupBytes, source.template codes<kG>()), ...);
-    }(std::make_integer_sequence<int, kGroups>());
+    }
+    (std::make_integer_sequence<int, kGroups>());
     float* scales = reinterpret_cast<float*>(out + kGroups * kGroupBytes);
     for (int sub = 0; sub < kL.subs(); ++sub) {
       f32_store(scales + sub * kStripRows, source.scale(sub));
