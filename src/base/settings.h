@@ -57,9 +57,9 @@ class Settings {
 
 struct SettingSources {
   // Values given as flags, by index in kSettings, in the order of the command line.
-  std::map<size_t, std::vector<std::string>> flags;
-  std::vector<std::string> environment;       // "NAME=value" as in environ; only DSPARK_* and known aliases are read
-  std::filesystem::path default_config_file;  // read if it exists and no setting names another one; may be empty
+  std::map<size_t, std::vector<std::string>> flags{};
+  std::vector<std::string> environment{};       // "NAME=value" as in environ; only DSPARK_* and known aliases are read
+  std::filesystem::path default_config_file{};  // read if it exists and no setting names another one; may be empty
 };
 
 struct LoadedSettings {

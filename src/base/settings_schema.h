@@ -23,9 +23,13 @@ enum class SettingType {
 };
 
 enum class Command : uint8_t {
+  kInspect,
   kConfig,
 };
-inline constexpr std::array kCommandNames = std::to_array<std::string_view>({"config"});
+inline constexpr std::array kCommandNames = std::to_array<std::string_view>({
+    "inspect",
+    "config",
+});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -72,9 +76,20 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
     {.name = "json",
      .type = SettingType::kBool,
      .fallback = "false",
-     .commands = on(Command::kConfig),
+     .commands = on(Command::kInspect, Command::kConfig),
      .flag_only = true,
      .help = "print JSON for a program to read"},
+
+    // The model.
+    {.name = "model",
+     .letter = 'm',
+     .aliases = {"model-path"},
+     .type = SettingType::kString,
+     .fallback = "smollm2-135m",
+     .commands = on(Command::kInspect, Command::kConfig),
+     .tokens = true,
+     .value = "MODEL",
+     .help = "a GGUF file"},
 });
 
 // The index in kSettings of the setting of exactly this name. Not finding it is a compile error in get<"name">().

@@ -46,6 +46,7 @@ struct CommandSpec {
 // In the order of `dspark --help`.
 std::span<const CommandSpec> commands();
 
+Result<ExitCode> cmd_inspect(const Invocation& call);
 Result<ExitCode> cmd_config(const Invocation& call);
 
 }  // namespace dspark

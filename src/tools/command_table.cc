@@ -7,6 +7,14 @@ namespace dspark {
 namespace {
 
 constexpr std::array kCommands = std::to_array<CommandSpec>({
+    {.id = Command::kInspect,
+     .summary = "show a model file: metadata, tensors, sizes",
+     .operands = "[MODEL]",
+     .min_operands = 0,
+     .max_operands = 1,
+     .details = "MODEL may stand without -m here.",
+     .example = "dspark inspect -m SmolLM2-135M-Instruct.Q4_1.gguf",
+     .run = cmd_inspect},
     {.id = Command::kConfig,
      .summary = "show the effective settings and where each comes from",
      .operands = "[NAME]",
