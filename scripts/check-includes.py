@@ -21,7 +21,7 @@ def source_files():
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "src", "scripts", "tests"],
                             cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
     return [pathlib.Path(name) for name in listed
-            if pathlib.Path(name).suffix in (".cc", ".h", ".py", ".sh") and (ROOT / name).is_file()]
+            if pathlib.Path(name).suffix in (".cc", ".h", ".inl", ".py", ".sh") and (ROOT / name).is_file()]
 
 
 def allowed(folder, other):
@@ -61,7 +61,7 @@ def check_order(path, includes):
 
 def check_opener(path, lines):
     first = lines[1] if lines and lines[0].startswith("#!") and len(lines) > 1 else (lines[0] if lines else "")
-    if path.suffix in (".cc", ".h"):
+    if path.suffix in (".cc", ".h", ".inl"):
         ok = first.startswith("// ")
     else:
         ok = first.startswith("# ") or first.startswith('"""')
@@ -76,7 +76,7 @@ def check_opener(path, lines):
 def check(path):
     lines = (ROOT / path).read_text(encoding="utf-8").split("\n")
     yield from check_opener(path, lines)
-    if path.suffix in (".cc", ".h") and path.parts[0] == "src":
+    if path.suffix in (".cc", ".h", ".inl") and path.parts[0] == "src":
         includes = [(number, match[1], match[2]) for number, line in enumerate(lines, 1)
                     if (match := INCLUDE.match(line))]
         yield from check_folders(path, includes)

@@ -6,6 +6,7 @@ set -euo pipefail
 
 allowed='^DW\.ref\.__gxx_personality_v0$'  # a pointer, no code
 failed=0
+checked=0
 while IFS= read -r -d '' object; do
   weak=$(nm --defined-only --format=posix "$object" | awk '$2 ~ /^[WVuwv]$/ {print $1}' | grep -vE "$allowed" || true)
   if [ -n "$weak" ]; then
@@ -13,5 +14,7 @@ while IFS= read -r -d '' object; do
     c++filt <<<"$weak" | sed 's/^/  /' >&2
     failed=1
   fi
+  checked=$((checked + 1))
 done < <(find "$1" -name '*_avx2.cc.o' -print0 -o -name '*_avx512.cc.o' -print0)
+[ $checked -gt 0 ] || { echo "check-isa-symbols: no objects under $1; build first" >&2; exit 1; }
 exit $failed

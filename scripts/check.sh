@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-mapfile -t sources < <(git ls-files --cached --others --exclude-standard 'src/*.cc' 'src/*.h')
+mapfile -t sources < <(git ls-files --cached --others --exclude-standard 'src/*.cc' 'src/*.h' 'src/*.inl')
 
 echo "check: format of ${#sources[@]} files"
 clang-format --dry-run -Werror "${sources[@]}"
