@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the small GGUF files and what they hold (expected.json) under tests/data/gguf.
 
-Run in a virtual environment with: pip install gguf==0.19.0 numpy==2.4.6
+Run with the packages of requirements.txt (`make golden`).
 The files are written by the `gguf` package, and expected.json is what its own reader says about them.
 """
 import hashlib

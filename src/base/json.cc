@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/printable.h"
 
 namespace dspark {
 namespace {

@@ -46,7 +46,9 @@ TEST(Sha256, Hexadecimal) {
   EXPECT_EQ(sha256_from_hex(to_hex(digest)), digest);
   EXPECT_EQ(sha256_from_hex(upper), digest);
   EXPECT_FALSE(sha256_from_hex(to_hex(digest).substr(1)).has_value());
-  EXPECT_FALSE(sha256_from_hex("g" + to_hex(digest).substr(1)).has_value());
+  std::string not_hex = to_hex(digest);
+  not_hex[0] = 'g';
+  EXPECT_FALSE(sha256_from_hex(not_hex).has_value());
 }
 
 }  // namespace

@@ -119,7 +119,8 @@ Result<std::pair<TensorInfo, uint64_t>> parse_tensor(GgufCursor& cursor, uint64_
                                                      std::string_view file) {
   const std::string position = fmt::format("tensor {} of {}", index + 1, count);
   TensorInfo tensor;
-  DSPARK_TRY(tensor.name, cursor.string(position, kMaxNameBytes, false));
+  DSPARK_TRY(const auto tensor_name, cursor.string(position, kMaxNameBytes, false));
+  tensor.name = tensor_name;
   const std::string what = fmt::format("tensor {}", quote(tensor.name));
   DSPARK_TRY(const auto rank, cursor.number<uint32_t>(what));
   if (rank > kMaxGgufRank) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/quote.h"
+#include "base/printable.h"
 #include "base/result.h"
 #include "model/gguf_value.h"
 #include "model/tensor_source.h"

@@ -171,7 +171,7 @@ TEST(Gguf, TypedMetadata) {
   EXPECT_EQ(*file.require_per_layer<int32_t>("v.ints", 3), (std::vector<int32_t>{1, -2, 3}));
   EXPECT_THAT(file.require_per_layer<int32_t>("v.ints", 4).error().message,
               HasSubstr("has 3 values, expected one for each of 4 layers"));
-  EXPECT_EQ(format_gguf_value(*file.entry("v.string")), "'grüß \\x27dich\\x27\\x0a'");
+  EXPECT_EQ(format_gguf_value(*file.entry("v.string")), "'grüß \\'dich\\'\\n'");
   EXPECT_EQ(format_gguf_value(*file.entry("v.floats"), 2), "[0.5, -1.5, ...]");
 }
 
@@ -231,7 +231,7 @@ const Hostile kHostile[] = {
     {"empty key", [](RawGguf& f) { f.header(0, 1).u32("", 1).data(8); }, "is 0 bytes long, expected 1 to 65535"},
     {"key twice", [](RawGguf& f) { f.header(0, 2).u32("a", 1).u32("a", 1); }, "metadata key 'a' stands twice"},
     {"escape in key", [](RawGguf& f) { f.header(0, 2).u32("\x1b[2J\n", 1).u32("\x1b[2J\n", 1); },
-     "metadata key '\\x1b[2J\\x0a' stands twice"},
+     "metadata key '\\x1b[2J\\n' stands twice"},
     {"value type", [](RawGguf& f) { f.header(0, 1).text("k").put<uint32_t>(13).data(8); },
      "metadata key 'k' has value type 13, expected 0 to 12"},
     {"bool", [](RawGguf& f) { f.header(0, 1).text("k").put<uint32_t>(7).put<uint8_t>(2); },

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/quote.h"
+#include "base/printable.h"
 
 namespace dspark {
 
@@ -33,6 +33,10 @@ const TensorInfo* TensorSource::info(std::string_view name) const {
 
 Result<TensorView> TensorSource::find(std::string_view name) const {
   const TensorInfo* found = info(name);
+  if (found == nullptr && tensors_.empty()) {
+    return make_error(ErrorCode::kNotFound, "{}: holds no tensors, expected {}; fetch the model's weights, too", path_,
+                      quote(name));
+  }
   if (found == nullptr) {
     return make_error(ErrorCode::kNotFound, "{}: tensor {} is missing among {} tensors; the file holds another model",
                       path_, quote(name), tensors_.size());

@@ -36,7 +36,7 @@ inline constexpr int kMaxTensorRank = 8;
 
 // A tensor as the file describes it, also of a type or rank that this build cannot use (`inspect` lists them all).
 struct TensorInfo {
-  std::string_view name;
+  std::string name;
   std::string type_name;      // "q4_k", "iq2_xxs", "I64", "unknown(77)"
   std::optional<DType> type;  // nothing: refused when used
   int rank = 0;
