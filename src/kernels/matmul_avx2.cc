@@ -10,6 +10,9 @@
 namespace dspark {
 namespace {
 
+// Pins a sum in its register: g++ otherwise regroups integer adds, holds every product at once and spills them.
+inline void pin(__m256i& x) { asm("" : "+x"(x)); }
+
 inline __m256i broadcast4(const void* p) { return _mm256_set1_epi32(*static_cast<const int32_t*>(p)); }
 
 template <PackedLayout kL>
@@ -32,6 +35,9 @@ constexpr int groups_in_16_bits() {
   return fit >= 8 && groups >= 8 ? 8 : fit >= 4 ? 4 : 2;
 }
 
+// 0, 4, 1, 5, ...: both nibbles of a plane while it is in its register.
+constexpr int both_nibbles(int g) { return g % 2 * 4 + g / 2; }
+
 // Codes of at most 6 bits, groups kFirst.. kFirst + kCount - 1: unsigned x signed bytes, summed in 16 bits.
 template <PackedLayout kL, int kT, int kFirst, int kCount, class Source>
 inline void narrow_dots(const Source& source, const ActivationBlock* const* x, I32* dot) {
@@ -39,13 +45,15 @@ inline void narrow_dots(const Source& source, const ActivationBlock* const* x, I
   [&]<int... kG>(std::integer_sequence<int, kG...>) {
     (
         [&] {
-          const Codes w = source.template codes<kFirst + kG>();
+          constexpr int kGroup = kCount == kGroups ? both_nibbles(kG) : kFirst + kG;
+          const Codes w = source.template codes<kGroup>();
           for (int t = 0; t < kT; ++t) {
-            const __m256i q = broadcast4(x[t]->q + 4 * (kFirst + kG));
+            const __m256i q = broadcast4(x[t]->q + 4 * kGroup);
             const __m256i pa = _mm256_maddubs_epi16(w.a, q);
             const __m256i pb = _mm256_maddubs_epi16(w.b, q);
             a[t] = kG == 0 ? pa : _mm256_add_epi16(a[t], pa);
             b[t] = kG == 0 ? pb : _mm256_add_epi16(b[t], pb);
+            pin(a[t]), pin(b[t]);
           }
         }(),
         ...);
@@ -72,8 +80,10 @@ inline void wide_dots(const Source& source, const int16_t* const* wide, int64_t 
             const __m256i q02 = broadcast4(wide[t] + k + 4 * kG), q13 = broadcast4(wide[t] + k + 4 * kG + 2);
             dot[t].a = _mm256_add_epi32(dot[t].a, _mm256_madd_epi16(a02, q02));
             dot[t].b = _mm256_add_epi32(dot[t].b, _mm256_madd_epi16(b02, q02));
+            pin(dot[t].a), pin(dot[t].b);
             dot[t].a = _mm256_add_epi32(dot[t].a, _mm256_madd_epi16(a13, q13));
             dot[t].b = _mm256_add_epi32(dot[t].b, _mm256_madd_epi16(b13, q13));
+            pin(dot[t].a), pin(dot[t].b);
           }
         }(),
         ...);

@@ -1,0 +1,33 @@
+// Measurements behind `dspark bench kernels`: what the kernels reach from L1 against what the machine can do in
+// registers, the bandwidth of memory, and the price of determinism. Not used by the engine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "kernels/dtype.h"
+#include "kernels/isa.h"
+
+namespace dspark {
+
+// Register-only loops of the multiply and add that a kernel is built from, all threads, in 1e9 multiply-adds a second.
+struct PeakRates {
+  double narrow_gmacs;  // AVX2: vpmaddubsw + vpaddw; AVX-512: vpdpbusd
+  double wide_gmacs;    // AVX2: vpmaddwd + vpaddd; AVX-512: vpdpbusd
+  double float_gmacs;   // fused multiply-add
+};
+PeakRates measure_peak(ThreadPool& pool, Isa isa);
+
+struct KernelRate {
+  DType type;
+  double gmacs;         // tiles on an unpacked strip, all in L1
+  double packed_gmacs;  // decoding the packed strip for every tile
+  double peak_share;    // of the peak of its own instructions
+};
+KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates& peak);
+
+// Best of ten sums over a buffer of `bytes` by vector loads, all threads, in bytes a second.
+double measure_bandwidth(ThreadPool& pool, int64_t bytes);
+
+}  // namespace dspark
