@@ -3,7 +3,6 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -18,29 +17,14 @@ static_assert(std::endian::native == std::endian::little, "blocks are read as th
 // No format can hold a larger magnitude (q6_k comes nearest: 65504 · 128 · 32); below it squares cannot overflow.
 inline constexpr float kMaxMagnitude = 1e9f;
 
-// value rounded to nearest even and clamped to [low, high], which lie within ±2^22; NaN gives low.
-inline float round_clamp(float value, float low, float high) {
-  constexpr float kMagic = 12582912.0f;  // 1.5 · 2^23: adding it leaves no fraction bits
-  value = value > low ? value : low;
-  value = value < high ? value : high;
-  return (value + kMagic) - kMagic;
-}
-
-// value without its fraction and clamped to [0, high]; NaN gives 0.
-inline int truncate_clamp(float value, int high) {
-  if (!(value > 0.0f)) return 0;
-  return value < static_cast<float>(high) ? static_cast<int>(value) : high;
-}
-
-// Largest magnitude of n values; NaN if any is NaN.
+// Largest magnitude of n values; NaN if any is NaN, whose bits exceed all others.
 inline float max_magnitude(const float* in, int n) {
-  float largest = 0.0f;
+  int32_t largest = 0;
   for (int i = 0; i < n; ++i) {
-    const float magnitude = std::fabs(in[i]);
-    largest = largest >= magnitude ? largest : magnitude;
-    if (magnitude != magnitude) return magnitude;
+    const int32_t magnitude = std::bit_cast<int32_t>(in[i]) & 0x7fffffff;
+    largest = largest > magnitude ? largest : magnitude;
   }
-  return largest;
+  return std::bit_cast<float>(largest);
 }
 
 template <class Block>

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "kernels/formats/block_codec.h"
+#include "kernels/formats/float4.h"
 
 namespace dspark {
 
@@ -23,14 +23,17 @@ inline constexpr std::array<uint8_t, 512> kIq4Nearest = [] {
   return table;
 }();
 
-// For scale_search.h.
+// For signed_search.h.
 struct Iq4Codes {
   static constexpr float kFirst = kIq4Values[0];
   static constexpr float kLast = kIq4Values[15];
-  static uint8_t code(float value) {
-    return kIq4Nearest[static_cast<size_t>(truncate_clamp(2.0f * value + 256.0f, 511))];
+  static int code(float weight) { return kIq4Nearest[static_cast<size_t>(2 * static_cast<int>(weight) + 256)]; }
+  static Float4 nearest(Float4 value) {
+    const Int4 step = __builtin_convertvector(clamp4(2.0f * value + 256.0f, 0.0f, 511.0f), Int4);
+    Float4 weights;
+    for (int i = 0; i < 4; ++i) weights[i] = kIq4Values[kIq4Nearest[static_cast<size_t>(step[i])]];
+    return weights;
   }
-  static float nearest(float value) { return kIq4Values[code(value)]; }
 };
 
 }  // namespace dspark

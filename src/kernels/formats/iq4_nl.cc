@@ -3,7 +3,7 @@
 #include "kernels/formats/block_codec.h"
 #include "kernels/formats/format_list.h"
 #include "kernels/formats/iq4_codes.h"
-#include "kernels/formats/scale_search.h"
+#include "kernels/formats/signed_search.h"
 
 namespace dspark {
 namespace {
@@ -19,8 +19,10 @@ void decode(const Block& block, UnpackedBlock& out) { merge_planes<32, 4, 16>(bl
 
 void encode(const float* in, Block& block) {
   uint8_t codes[32];
-  block.d = half_from_float(fit_scale<Iq4Codes, 32>(in));
-  nearest_codes<Iq4Codes, 32>(in, half_to_float(block.d), codes);
+  float importance[32];
+  set_importance<32>(in, importance);
+  block.d = half_from_float(fit_scale<Iq4Codes, 32>(in, importance));
+  choose_codes<Iq4Codes, 32>(in, half_to_float(block.d), codes);
   split_planes<32, 4, 16>(codes, 0, block.q);
 }
 

@@ -1,9 +1,9 @@
 // Q2_K: 256 weights d · scale · q − dmin · minimum; unsigned 2-bit q, 16 sub-blocks with 4-bit scale and minimum.
 // Pure functions, any thread.
+#include "kernels/formats/affine_search.h"
 #include "kernels/formats/bit_planes.h"
 #include "kernels/formats/block_codec.h"
 #include "kernels/formats/format_list.h"
-#include "kernels/formats/scale_search.h"
 
 namespace dspark {
 namespace {
@@ -28,7 +28,7 @@ void decode(const Block& block, UnpackedBlock& out) {
 
 void encode(const float* in, Block& block) {
   uint8_t codes[256];
-  const ScalesAndMinima found = search_scales_and_minima<16, 3, 15>(in, codes);
+  const AffineScales found = search_affine_scales<16, 3, 15>(in, codes);
   block.d = found.d;
   block.dmin = found.dmin;
   for (int j = 0; j < 16; ++j) block.scales[j] = static_cast<uint8_t>(found.scale[j] | found.minimum[j] << 4);

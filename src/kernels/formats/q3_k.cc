@@ -3,7 +3,7 @@
 #include "kernels/formats/bit_planes.h"
 #include "kernels/formats/block_codec.h"
 #include "kernels/formats/format_list.h"
-#include "kernels/formats/scale_search.h"
+#include "kernels/formats/signed_search.h"
 
 namespace dspark {
 namespace {

@@ -1,10 +1,10 @@
 // Q5_K: 256 weights d · scale · q − dmin · minimum; unsigned 5-bit q, 8 sub-blocks with 6-bit scale and minimum.
 // Pure functions, any thread.
+#include "kernels/formats/affine_search.h"
 #include "kernels/formats/bit_planes.h"
 #include "kernels/formats/block_codec.h"
 #include "kernels/formats/format_list.h"
 #include "kernels/formats/k_scales.h"
-#include "kernels/formats/scale_search.h"
 
 namespace dspark {
 namespace {
@@ -28,7 +28,7 @@ void decode(const Block& block, UnpackedBlock& out) {
 
 void encode(const float* in, Block& block) {
   uint8_t codes[256];
-  const ScalesAndMinima found = search_scales_and_minima<32, 31, 63>(in, codes);
+  const AffineScales found = search_affine_scales<32, 31, 63>(in, codes);
   block.d = found.d;
   block.dmin = found.dmin;
   pack_k_scales(found.scale, found.minimum, block.scales);

@@ -1,5 +1,6 @@
 // Q8_0: 32 weights d · q with signed 8-bit q. Pure functions, any thread.
 #include "kernels/formats/block_codec.h"
+#include "kernels/formats/float4.h"
 #include "kernels/formats/format_list.h"
 
 namespace dspark {
@@ -19,12 +20,12 @@ void encode(const float* in, Block& block) {
   const float d = max_magnitude(in, Block::kElements) / 127.0f;
   const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
   block.d = half_from_float(d);
-  for (int i = 0; i < Block::kElements; ++i) {
-    const float scaled = in[i] * inverse;
-    const float magnitude = std::fabs(scaled);
-    int q = truncate_clamp(magnitude, 127);
-    if (q < 127 && magnitude - static_cast<float>(q) >= 0.5f) ++q;
-    block.q[i] = static_cast<int8_t>(scaled < 0.0f ? -q : q);
+  for (int i = 0; i < Block::kElements; i += 4) {
+    const Float4 scaled = clamp4(load4(in + i) * inverse, -127.0f, 127.0f);
+    const Float4 magnitude = abs4(scaled);
+    const Float4 even = round4(magnitude);
+    const Float4 away = magnitude - even >= 0.5f ? even + 1.0f : even;
+    store_bytes(scaled < 0.0f ? -away : away, block.q + i);
   }
 }
 

@@ -1,8 +1,13 @@
 // GGML's reference quantisation of the formats with 32 weights a block: the scale follows from the range of the values.
-// Internal to formats/. Pure functions, any thread.
+// Internal to
+// formats/. Pure functions, any thread.
 #pragma once
 
-#include "kernels/formats/block_codec.h"
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/formats/float4.h"
+#include "kernels/half.h"
 
 namespace dspark {
 
@@ -16,9 +21,8 @@ inline uint16_t encode_symmetric(const float* in, int half_codes, uint8_t (&code
   const float d = extreme / static_cast<float>(-half_codes);
   const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
   const float shift = static_cast<float>(half_codes) + 0.5f;
-  for (int i = 0; i < 32; ++i) {
-    codes[i] = static_cast<uint8_t>(truncate_clamp(in[i] * inverse + shift, 2 * half_codes - 1));
-  }
+  const float max_code = static_cast<float>(2 * half_codes - 1);
+  for (int i = 0; i < 32; i += 4) store_bytes(clamp4(load4(in + i) * inverse + shift, 0.0f, max_code), codes + i);
   return half_from_float(d);
 }
 
@@ -37,8 +41,8 @@ inline RangeScale encode_range(const float* in, int max_code, uint8_t (&codes)[3
   }
   const float d = (high - low) / static_cast<float>(max_code);
   const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
-  for (int i = 0; i < 32; ++i) {
-    codes[i] = static_cast<uint8_t>(truncate_clamp((in[i] - low) * inverse + 0.5f, max_code));
+  for (int i = 0; i < 32; i += 4) {
+    store_bytes(clamp4((load4(in + i) - low) * inverse + 0.5f, 0.0f, static_cast<float>(max_code)), codes + i);
   }
   return {half_from_float(d), half_from_float(low)};
 }
