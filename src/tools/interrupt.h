@@ -1,0 +1,24 @@
+// Ctrl-C as a request instead of an end. Main thread sets it up; any thread may ask.
+#pragma once
+
+#include <csignal>
+
+namespace dspark {
+
+// While one lives, SIGINT raises a flag and interrupts blocking reads (EINTR) instead of ending the process. A second
+// SIGINT before the flag is cleared ends the process with code 130: whoever insists gets out. At most one at a time.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();  // what SIGINT did before
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+  bool requested() const;
+  void clear();
+
+ private:
+  struct sigaction before_ {};
+};
+
+}  // namespace dspark
