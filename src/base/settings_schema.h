@@ -24,10 +24,12 @@ enum class SettingType {
 
 enum class Command : uint8_t {
   kInspect,
+  kBench,
   kConfig,
 };
 inline constexpr std::array kCommandNames = std::to_array<std::string_view>({
     "inspect",
+    "bench",
     "config",
 });
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
@@ -76,7 +78,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
     {.name = "json",
      .type = SettingType::kBool,
      .fallback = "false",
-     .commands = on(Command::kInspect, Command::kConfig),
+     .commands = on(Command::kInspect, Command::kBench, Command::kConfig),
      .flag_only = true,
      .help = "print JSON for a program to read"},
 
@@ -90,6 +92,27 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .tokens = true,
      .value = "MODEL",
      .help = "a GGUF file"},
+
+    // The machine.
+    {.name = "threads",
+     .letter = 't',
+     .type = SettingType::kInt,
+     .fallback = "0",
+     .min = 0,
+     .max = 1024,
+     .commands = on(Command::kBench, Command::kConfig),
+     .help = "threads that compute; 0: one for each core"},
+    {.name = "pin",
+     .type = SettingType::kBool,
+     .fallback = "false",
+     .commands = on(Command::kBench, Command::kConfig),
+     .help = "bind each thread to a core"},
+    {.name = "isa",
+     .type = SettingType::kEnum,
+     .fallback = "auto",
+     .choices = {"auto", "portable", "avx2", "avx512"},
+     .commands = on(Command::kBench, Command::kConfig),
+     .help = "instruction set of the kernels; all give the same bits"},
 });
 
 // The index in kSettings of the setting of exactly this name. Not finding it is a compile error in get<"name">().

@@ -47,6 +47,7 @@ struct CommandSpec {
 std::span<const CommandSpec> commands();
 
 Result<ExitCode> cmd_inspect(const Invocation& call);
+Result<ExitCode> cmd_bench(const Invocation& call);
 Result<ExitCode> cmd_config(const Invocation& call);
 
 }  // namespace dspark
