@@ -8,8 +8,8 @@ if(DSPARK_WERROR)
 endif()
 
 # dspark_library(NAME deps... [SUBFOLDERS folders...]): one static library of all *.cc of this folder and the given
-# subfolders but tests, fuzzers and benchmarks, and one test program of all their *_test.cc. Each *_bench.cc is a program
-# that is built only when asked for.
+# subfolders but tests, fuzzers and benchmarks, and one test program of all their *_test.cc. Each *_benchmark.cc is a
+# program that is built only when asked for.
 function(dspark_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" SUBFOLDERS)
   list(TRANSFORM arg_SUBFOLDERS APPEND /*.cc OUTPUT_VARIABLE patterns)
@@ -19,8 +19,8 @@ function(dspark_library name)
   set(fuzzers ${sources})
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
   set(benchmarks ${sources})
-  list(FILTER benchmarks INCLUDE REGEX "_bench\\.cc$")
-  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
+  list(FILTER benchmarks INCLUDE REGEX "_benchmark\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|benchmark)\\.cc$")
   add_library(dspark_${name} STATIC ${sources})
   target_include_directories(dspark_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(dspark_${name} PUBLIC ${arg_UNPARSED_ARGUMENTS})
