@@ -1,4 +1,4 @@
-// quality_benchmark GGML_LIBRARY: prints, as the Markdown table of docs/formats.md, how well and how fast each format's
+// formats_benchmark GGML_LIBRARY: prints, as the Markdown table of docs/formats.md, how well and how fast each format's
 // `quantise` does beside ggml_quantize_chunk of the given libggml-base.so (what llama-quantize calls, without an
 // importance matrix). A program of one thread.
 #include <dlfcn.h>
@@ -108,7 +108,7 @@ int run(const char* path) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    fmt::print(stderr, "usage: quality_benchmark LIBGGML_BASE_SO\n");
+    fmt::print(stderr, "usage: formats_benchmark LIBGGML_BASE_SO\n");
     return 2;
   }
   return dspark::run(argv[1]);
