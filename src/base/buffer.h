@@ -37,6 +37,7 @@ class Buffer {
   T* data() { return data_; }
   const T* data() const { return data_; }
   size_t capacity() const { return capacity_; }
+  bool empty() const { return capacity_ == 0; }
   T& operator[](size_t i) { return data_[i]; }
   const T& operator[](size_t i) const { return data_[i]; }
 

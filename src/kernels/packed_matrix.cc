@@ -67,6 +67,10 @@ void pack_block(const PackedLayout& layout, const UnpackedBlock* rows, uint8_t* 
   }
 }
 
+int64_t source_row(std::span<const int32_t> order, int64_t row) {
+  return order.empty() ? row : order[static_cast<size_t>(row)];
+}
+
 PackedLayout layout_of(DType type) {
   return with_layout(type, []<PackedLayout kL>() { return kL; });
 }
@@ -111,14 +115,15 @@ void PackedMatrix::pack_strip(int64_t strip, const uint8_t* const* rows) {
   }
 }
 
-PackedMatrix PackedMatrix::pack(ThreadPool& pool, DType type, int64_t rows, int64_t k, const uint8_t* data) {
+PackedMatrix PackedMatrix::pack(ThreadPool& pool, DType type, int64_t rows, int64_t k, const uint8_t* data,
+                                std::span<const int32_t> order) {
   PackedMatrix out(type, rows, k);
   const int64_t row_bytes = dtype_bytes(type, k);
   pool.run(static_cast<int>(out.strips()), [&](int strip) {
     const uint8_t* pointers[kStripRows];
     for (int r = 0; r < kStripRows; ++r) {
       const int64_t row = static_cast<int64_t>(strip) * kStripRows + r;
-      pointers[r] = row < rows ? data + row * row_bytes : nullptr;
+      pointers[r] = row < rows ? data + source_row(order, row) * row_bytes : nullptr;
     }
     out.pack_strip(strip, pointers);
   });
@@ -126,7 +131,7 @@ PackedMatrix PackedMatrix::pack(ThreadPool& pool, DType type, int64_t rows, int6
 }
 
 PackedMatrix PackedMatrix::quantise(ThreadPool& pool, DType type, int64_t rows, int64_t k, DType source,
-                                    const uint8_t* data) {
+                                    const uint8_t* data, std::span<const int32_t> order) {
   PackedMatrix out(type, rows, k);
   const int64_t source_bytes = dtype_bytes(source, k);
   const int64_t row_bytes = dtype_bytes(type, k);
@@ -139,7 +144,7 @@ PackedMatrix PackedMatrix::quantise(ThreadPool& pool, DType type, int64_t rows, 
       pointers[r] = nullptr;
       if (row >= rows) continue;
       uint8_t* target = quantised.data() + r * row_bytes;
-      format_of(source).dequantise(data + row * source_bytes, k, floats.data());
+      format_of(source).dequantise(data + source_row(order, row) * source_bytes, k, floats.data());
       format_of(type).quantise(floats.data(), k, target);
       pointers[r] = target;
     }

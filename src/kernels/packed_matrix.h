@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/buffer.h"
 #include "base/thread_pool.h"
@@ -16,10 +17,12 @@ class PackedMatrix {
 
   // Packs `data`, [rows, k] in file layout of `type`. k must be a multiple of the type's block (and of 32 for
   // quantised types); the caller has checked it.
-  static PackedMatrix pack(ThreadPool& pool, DType type, int64_t rows, int64_t k, const uint8_t* data);
+  // `order`, if not empty, is [rows]: row i of the matrix is row order[i] of the data.
+  static PackedMatrix pack(ThreadPool& pool, DType type, int64_t rows, int64_t k, const uint8_t* data,
+                           std::span<const int32_t> order = {});
   // As pack, but each row is quantised from `source` to `type` first; both are row-major [rows, k].
   static PackedMatrix quantise(ThreadPool& pool, DType type, int64_t rows, int64_t k, DType source,
-                               const uint8_t* data);
+                               const uint8_t* data, std::span<const int32_t> order = {});
 
   // Row `row` as floats [k]: the exact values of the weights.
   void dequantise_row(int64_t row, float* out) const;

@@ -1,0 +1,208 @@
+// See arch_common.h.
+#include "model/arch_common.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "base/exact_math.h"
+#include "base/json.h"
+
+namespace dspark {
+namespace {
+
+// Llama 3's frequency scaling (Llama 3.1 model card): long waves are stretched by `factor`, short ones kept, the
+// band between is blended.
+Status llama3_factors(const nlohmann::json& scaling, const std::string& name, ModelConfig* config) {
+  DSPARK_TRY(const double factor, json_require<double>(scaling, "factor", name));
+  DSPARK_TRY(const double low, json_require<double>(scaling, "low_freq_factor", name));
+  DSPARK_TRY(const double high, json_require<double>(scaling, "high_freq_factor", name));
+  DSPARK_TRY(const double original, json_require<double>(scaling, "original_max_position_embeddings", name));
+  if (!(factor > 0.0) || !(high > low) || !(original > 0.0)) {
+    return make_error(ErrorCode::kCorrupt, "{}: llama3 RoPE scaling with factor {}, low {}, high {}, original {}", name,
+                      factor, low, high, original);
+  }
+  const int half = config->head_dim / 2;
+  for (int i = 0; i < half; ++i) {
+    const double frequency = exact_pow(config->rope.base, -2.0 * i / config->head_dim);
+    const double wave = 2.0 * std::numbers::pi / frequency;
+    const double smooth = std::min(1.0, std::max(0.0, (original / wave - low) / (high - low)));
+    config->rope.factors.push_back(static_cast<float>(1.0 / ((1.0 - smooth) / factor + smooth)));
+  }
+  return Ok{};
+}
+
+Result<ModelConfig> read_gguf(const GgufFile& file) {
+  ModelConfig c;
+  DSPARK_TRY(const std::string_view name, file.require<std::string_view>("general.architecture"));
+  c.architecture = name;
+  auto key = [&](const char* suffix) { return c.architecture + "." + suffix; };
+  DSPARK_TRY(c.layers, file.require<int32_t>(key("block_count")));
+  DSPARK_TRY(c.hidden, file.require<int32_t>(key("embedding_length")));
+  DSPARK_TRY(c.ffn, file.get_or<int32_t>(key("feed_forward_length"), 0));
+  DSPARK_TRY(c.heads, file.require<int32_t>(key("attention.head_count")));
+  DSPARK_TRY(c.kv_heads, file.get_or<int32_t>(key("attention.head_count_kv"), c.heads));
+  DSPARK_TRY(c.head_dim, file.get_or<int32_t>(key("attention.key_length"), c.heads > 0 ? c.hidden / c.heads : 0));
+  DSPARK_TRY(const int32_t value_dim, file.get_or<int32_t>(key("attention.value_length"), c.head_dim));
+  if (value_dim != c.head_dim) {
+    return make_error(ErrorCode::kUnsupported, "{}: value length {} differs from key length {}", file.path(), value_dim,
+                      c.head_dim);
+  }
+  DSPARK_TRY(const int32_t rotary, file.get_or<int32_t>(key("rope.dimension_count"), c.head_dim));
+  if (rotary != c.head_dim) {
+    return make_error(ErrorCode::kUnsupported, "{}: {} rotary dimensions of {}, expected all", file.path(), rotary,
+                      c.head_dim);
+  }
+  DSPARK_TRY(c.context, file.require<int32_t>(key("context_length")));
+  DSPARK_TRY(c.norm_eps, file.require<float>(key("attention.layer_norm_rms_epsilon")));
+  DSPARK_TRY(c.rope.base, file.get_or<double>(key("rope.freq_base"), 10000.0));
+  DSPARK_TRY(const std::string_view scaling, file.get_or<std::string_view>(key("rope.scaling.type"), "none"));
+  if (scaling == "linear") {
+    DSPARK_TRY(c.rope.scale, file.get_or<double>(key("rope.scaling.factor"), 1.0));
+  } else if (scaling != "none") {
+    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'linear' or none", file.path(), scaling);
+  }
+  const TensorInfo* embedding = file.info("token_embd.weight");
+  if (embedding == nullptr) {
+    return make_error(ErrorCode::kCorrupt, "{}: tensor 'token_embd.weight' is missing; is this a whole model?",
+                      file.path());
+  }
+  c.vocab = static_cast<int>(std::min<int64_t>(embedding->shape[0], INT32_MAX));
+  if (const TensorInfo* factors = file.info("rope_freqs.weight"); factors != nullptr) {
+    DSPARK_TRY(const TensorView view, file.find("rope_freqs.weight", {c.head_dim / 2}));
+    if (view.type != DType::kF32) {
+      return make_error(ErrorCode::kCorrupt, "{}: tensor 'rope_freqs.weight' is {}, expected f32", file.path(),
+                        dtype_info(view.type).name);
+    }
+    c.rope.factors.resize(static_cast<size_t>(c.head_dim / 2));
+    std::memcpy(c.rope.factors.data(), view.data, view.bytes);
+  }
+  return c;
+}
+
+// transformers 4 keeps RoPE in rope_theta and rope_scaling, transformers 5 in rope_parameters.
+Status read_hf_rope(const nlohmann::json& config, const std::string& name, ModelConfig* c) {
+  const bool nested = config.contains("rope_parameters") && config["rope_parameters"].is_object();
+  const nlohmann::json& base_holder = nested ? config["rope_parameters"] : config;
+  if (base_holder.contains("full_attention")) return Ok{};  // one for each kind of layer: the architecture reads them
+  DSPARK_TRY(c->rope.base, json_get_or<double>(base_holder, "rope_theta", 10000.0, name));
+  const nlohmann::json scaling = nested ? config["rope_parameters"] : config.value("rope_scaling", nlohmann::json());
+  if (!scaling.is_object()) return Ok{};
+  DSPARK_TRY(const std::string old_type, json_get_or<std::string>(scaling, "type", "default", name));
+  DSPARK_TRY(const std::string type, json_get_or<std::string>(scaling, "rope_type", old_type, name));
+  if (type == "default") return Ok{};
+  if (type == "llama3") return llama3_factors(scaling, name, c);
+  if (type == "linear") {
+    DSPARK_TRY(c->rope.scale, json_require<double>(scaling, "factor", name));
+    return Ok{};
+  }
+  return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'default', 'linear' or 'llama3'", name,
+                    type);
+}
+
+Result<ModelConfig> read_hf(const HfFolder& folder) {
+  const nlohmann::json& config = hf_text_config(folder);
+  const std::string name = folder.config_name();
+  ModelConfig c;
+  DSPARK_TRY(c.architecture, json_get_or<std::string>(config, "model_type", "", name));
+  DSPARK_TRY(c.layers, json_require<int32_t>(config, "num_hidden_layers", name));
+  DSPARK_TRY(c.hidden, json_require<int32_t>(config, "hidden_size", name));
+  DSPARK_TRY(c.ffn, json_get_or<int32_t>(config, "intermediate_size", 0, name));
+  DSPARK_TRY(c.heads, json_require<int32_t>(config, "num_attention_heads", name));
+  DSPARK_TRY(c.kv_heads, json_get_or<int32_t>(config, "num_key_value_heads", c.heads, name));
+  DSPARK_TRY(c.head_dim, json_get_or<int32_t>(config, "head_dim", c.heads > 0 ? c.hidden / c.heads : 0, name));
+  DSPARK_TRY(c.vocab, json_require<int32_t>(config, "vocab_size", name));
+  DSPARK_TRY(c.context, json_require<int32_t>(config, "max_position_embeddings", name));
+  DSPARK_TRY(c.norm_eps, json_require<float>(config, "rms_norm_eps", name));
+  if (c.head_dim < 16 || c.head_dim > 512) {
+    return make_error(ErrorCode::kCorrupt, "{}: head dimension is {}, expected 16 to 512", name, c.head_dim);
+  }
+  DSPARK_RETURN_IF_ERROR(read_hf_rope(config, name, &c));
+  return c;
+}
+
+constexpr TensorName kEmbedding = {"token_embd.weight", "model.embed_tokens.weight"};
+constexpr TensorName kHead = {"output.weight", "lm_head.weight"};
+constexpr TensorName kFinalNorm = {"output_norm.weight", "model.norm.weight"};
+constexpr TensorName kAttentionNorm = {"blk.{}.attn_norm.weight", "model.layers.{}.input_layernorm.weight"};
+constexpr TensorName kQ = {"blk.{}.attn_q.weight", "model.layers.{}.self_attn.q_proj.weight"};
+constexpr TensorName kQBias = {"blk.{}.attn_q.bias", "model.layers.{}.self_attn.q_proj.bias"};
+constexpr TensorName kK = {"blk.{}.attn_k.weight", "model.layers.{}.self_attn.k_proj.weight"};
+constexpr TensorName kKBias = {"blk.{}.attn_k.bias", "model.layers.{}.self_attn.k_proj.bias"};
+constexpr TensorName kV = {"blk.{}.attn_v.weight", "model.layers.{}.self_attn.v_proj.weight"};
+constexpr TensorName kVBias = {"blk.{}.attn_v.bias", "model.layers.{}.self_attn.v_proj.bias"};
+constexpr TensorName kQNorm = {"blk.{}.attn_q_norm.weight", "model.layers.{}.self_attn.q_norm.weight"};
+constexpr TensorName kKNorm = {"blk.{}.attn_k_norm.weight", "model.layers.{}.self_attn.k_norm.weight"};
+constexpr TensorName kOutput = {"blk.{}.attn_output.weight", "model.layers.{}.self_attn.o_proj.weight"};
+constexpr TensorName kOutputBias = {"blk.{}.attn_output.bias", "model.layers.{}.self_attn.o_proj.bias"};
+constexpr TensorName kGate = {"blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gate_proj.weight"};
+constexpr TensorName kUp = {"blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"};
+constexpr TensorName kDown = {"blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"};
+constexpr TensorName kNoBias = {"", ""};
+
+// Undoes GGUF's order of llama's Q and K rows: there the pairs (i, i + dim / 2) of a head lie side by side.
+std::vector<int32_t> half_split_order(int heads, int head_dim) {
+  std::vector<int32_t> order;
+  for (int head = 0; head < heads; ++head) {
+    for (int i = 0; i < head_dim; ++i) {
+      const int half = i / (head_dim / 2), pair = i % (head_dim / 2);
+      order.push_back(head * head_dim + 2 * pair + half);
+    }
+  }
+  return order;
+}
+
+Status load_layer(const ModelConfig& c, WeightLoader& loader, const CommonTensors& which, int i, LayerWeights* out) {
+  std::vector<int32_t> q_order, k_order;
+  if (which.interleaved_qk) {
+    q_order = half_split_order(c.heads, c.head_dim);
+    k_order = half_split_order(c.kv_heads, c.head_dim);
+  }
+  const float plus = which.norm_plus;
+  DSPARK_TRY(out->attention_norm, loader.vector(kAttentionNorm, c.hidden, i, plus));
+  DSPARK_TRY(out->q, loader.linear(kQ, kQBias, c.q_dim(), c.hidden, i, q_order));
+  DSPARK_TRY(out->k, loader.linear(kK, kKBias, c.kv_dim(), c.hidden, i, k_order));
+  DSPARK_TRY(out->v, loader.linear(kV, kVBias, c.kv_dim(), c.hidden, i));
+  if (which.qk_norm) {
+    DSPARK_TRY(out->q_norm, loader.vector(kQNorm, c.head_dim, i, plus));
+    DSPARK_TRY(out->k_norm, loader.vector(kKNorm, c.head_dim, i, plus));
+  }
+  DSPARK_TRY(out->output, loader.linear(kOutput, kOutputBias, c.hidden, c.q_dim(), i));
+  DSPARK_TRY(out->ffn_norm, loader.vector({"blk.{}.ffn_norm.weight", which.hf_ffn_norm}, c.hidden, i, plus));
+  if (!which.dense_mlp) return Ok{};
+  DSPARK_TRY(out->gate, loader.linear(kGate, kNoBias, c.ffn, c.hidden, i));
+  DSPARK_TRY(out->up, loader.linear(kUp, kNoBias, c.ffn, c.hidden, i));
+  DSPARK_TRY(out->down, loader.linear(kDown, kNoBias, c.hidden, c.ffn, i));
+  return Ok{};
+}
+
+}  // namespace
+
+const nlohmann::json& hf_text_config(const HfFolder& folder) {
+  const nlohmann::json& config = folder.config();
+  const auto text = config.find("text_config");
+  return text != config.end() && text->is_object() ? *text : config;
+}
+
+Result<ModelConfig> read_common_config(const ModelFile& file) {
+  Result<ModelConfig> config = file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf());
+  if (!config.ok()) return config;
+  config->query_scale = 1.0f / std::sqrt(static_cast<float>(std::max(1, config->head_dim)));
+  return config;
+}
+
+Result<ModelWeights> load_common_weights(const ModelConfig& config, WeightLoader& loader, const CommonTensors& which) {
+  ModelWeights weights;
+  DSPARK_TRY(weights.embedding, loader.matrix(kEmbedding, config.vocab, config.hidden));
+  if (loader.contains(kHead)) {
+    DSPARK_TRY(weights.head, loader.matrix(kHead, config.vocab, config.hidden));
+  }
+  DSPARK_TRY(weights.final_norm, loader.vector(kFinalNorm, config.hidden, 0, which.norm_plus));
+  for (int i = 0; i < config.layers; ++i) {
+    DSPARK_RETURN_IF_ERROR(load_layer(config, loader, which, i, &weights.layers.emplace_back()));
+  }
+  return weights;
+}
+
+}  // namespace dspark

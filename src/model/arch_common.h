@@ -1,0 +1,30 @@
+// What the architecture files share: the numbers and tensors that every decoder of the llama line has. Loading thread.
+#pragma once
+
+#include <vector>
+
+#include "model/config.h"
+#include "model/model_file.h"
+#include "model/weights.h"
+
+namespace dspark {
+
+// Layers, sizes, heads, norm epsilon, RoPE base and factors, from the keys `<architecture>.*` of GGUF or from
+// config.json. head_dim is hidden / heads where the file does not say; query_scale is 1 / sqrt(head_dim).
+Result<ModelConfig> read_common_config(const ModelFile& file);
+
+// The object of config.json that holds the text model's numbers.
+const nlohmann::json& hf_text_config(const HfFolder& folder);
+
+struct CommonTensors {
+  float norm_plus = 0.0f;     // added to every norm's weights (Gemma, Hugging Face)
+  bool interleaved_qk = false;  // Q and K rows come with rotation pairs side by side (GGUF's llama)
+  bool dense_mlp = true;
+  bool qk_norm = false;
+  const char* hf_ffn_norm = "model.layers.{}.post_attention_layernorm.weight";
+};
+
+// Embedding, head, final norm, and for each layer attention, its norm, the MLP's norm and, if dense, the MLP.
+Result<ModelWeights> load_common_weights(const ModelConfig& config, WeightLoader& loader, const CommonTensors& which);
+
+}  // namespace dspark

@@ -1,0 +1,26 @@
+// Qwen 3, dense: llama's layer with a norm on every query and key.
+#include "model/arch_common.h"
+#include "model/architecture.h"
+
+namespace dspark {
+namespace {
+
+Result<ModelWeights> load_weights(const ModelConfig& config, WeightLoader& loader) {
+  return load_common_weights(config, loader, {.qk_norm = true});
+}
+
+void layer(Step& step, const LayerWeights& weights) {
+  step.norm(weights.attention_norm);
+  step.project_qkv(weights);
+  step.rotate(weights.q_norm, weights.k_norm);
+  step.attend();
+  step.project_output(weights.output, {});
+  step.norm(weights.ffn_norm);
+  step.gated_mlp(weights, {});
+}
+
+}  // namespace
+
+const Architecture kQwen3 = {"qwen3", "Qwen3ForCausalLM", read_common_config, load_weights, layer};
+
+}  // namespace dspark

@@ -1,0 +1,53 @@
+// Checks of config.h. Any thread.
+#include "model/config.h"
+
+namespace dspark {
+
+Status check_config(const ModelConfig& c, const std::string& path) {
+  struct Bound {
+    const char* what;
+    int64_t value, low, high;
+  };
+  const Bound bounds[] = {
+      {"layer count", c.layers, 1, 1024},
+      {"hidden size", c.hidden, 1, 1 << 17},
+      {"feed-forward size", c.ffn, c.experts > 0 ? 0 : 1, 1 << 20},
+      {"head count", c.heads, 1, 1024},
+      {"KV head count", c.kv_heads, 1, c.heads},
+      {"head dimension", c.head_dim, 16, 512},
+      {"vocabulary size", c.vocab, 1, 1 << 24},
+      {"context length", c.context, 1, 1 << 28},
+      {"sliding window", c.window, c.local.empty() ? 0 : 1, 1 << 28},
+      {"expert count", c.experts, 0, 4096},
+      {"experts used", c.experts_used, c.experts > 0 ? 1 : 0, c.experts},
+      {"expert feed-forward size", c.expert_ffn, c.experts > 0 ? 1 : 0, 1 << 20},
+  };
+  for (const Bound& bound : bounds) {
+    if (bound.value < bound.low || bound.value > bound.high) {
+      return make_error(ErrorCode::kCorrupt, "{}: {} is {}, expected {} to {}", path, bound.what, bound.value,
+                        bound.low, bound.high);
+    }
+  }
+  if (c.heads % c.kv_heads != 0) {
+    return make_error(ErrorCode::kCorrupt, "{}: {} heads are no multiple of {} KV heads", path, c.heads, c.kv_heads);
+  }
+  if (c.head_dim % 16 != 0) {
+    return make_error(ErrorCode::kUnsupported, "{}: head dimension {} is no multiple of 16", path, c.head_dim);
+  }
+  for (const RopeConfig* rope : {&c.rope, &c.local_rope}) {
+    if (!(rope->base >= 1.0 && rope->base <= 1e15) || !(rope->scale >= 1e-3 && rope->scale <= 1e6)) {
+      return make_error(ErrorCode::kCorrupt, "{}: RoPE base {} with scale {}, expected 1 to 1e15 and 0.001 to 1e6", path,
+                        rope->base, rope->scale);
+    }
+    if (!rope->factors.empty() && rope->factors.size() != static_cast<size_t>(c.head_dim / 2)) {
+      return make_error(ErrorCode::kCorrupt, "{}: {} RoPE factors, expected {}", path, rope->factors.size(),
+                        c.head_dim / 2);
+    }
+  }
+  if (!(c.norm_eps > 0.0f && c.norm_eps < 1.0f)) {
+    return make_error(ErrorCode::kCorrupt, "{}: norm epsilon {}, expected above 0 and below 1", path, c.norm_eps);
+  }
+  return Ok{};
+}
+
+}  // namespace dspark

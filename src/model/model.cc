@@ -1,0 +1,29 @@
+// Loading and the forward pass of model.h.
+#include "model/model.h"
+
+namespace dspark {
+
+Result<Model> Model::load(const ModelFile& file, ThreadPool& pool, const LoadOptions& options) {
+  Model model;
+  DSPARK_TRY(model.architecture_, find_architecture(file));
+  DSPARK_TRY(ModelConfig config, model.architecture_->read_config(file));
+  DSPARK_RETURN_IF_ERROR(check_config(config, file.tensors().path()));
+  WeightLoader loader(file, pool, options);
+  DSPARK_TRY(ModelWeights weights, model.architecture_->load_weights(config, loader));
+  model.config_ = std::make_unique<ModelConfig>(std::move(config));
+  model.weights_ = std::make_unique<ModelWeights>(std::move(weights));
+  return model;
+}
+
+StepOutput Model::forward(Step& step, const StepInput& input) const {
+  step.begin(input);
+  step.embed(weights_->embedding);
+  for (int i = 0; i < config_->layers; ++i) {
+    step.enter_layer(i);
+    architecture_->layer(step, weights_->layers[static_cast<size_t>(i)]);
+    step.keep_hidden(i);
+  }
+  return step.head(weights_->final_norm, weights_->head_or_embedding());
+}
+
+}  // namespace dspark

@@ -1,0 +1,176 @@
+// Attention of a step: rotation, KV, and the cut of rows, heads and tiles into tasks. The step's thread; loops run on
+// the pool.
+#include <algorithm>
+#include <cstring>
+
+#include "base/exact_math.h"
+#include "model/step_internal.h"
+
+namespace dspark {
+
+// Groups of rows of one sequence, as large as one attend_tile call takes.
+void Step::find_groups() {
+  groups_.clear();
+  max_tiles_ = 0;
+  const int most = std::max(1, kMaxQueries / config_.group());
+  for (int row = 0; row < rows_; ++row) {
+    const StepRow& current = input_.rows[static_cast<size_t>(row)];
+    max_tiles_ = std::max(max_tiles_, current.position / kTilePositions + 1);
+    const bool continues = !groups_.empty() && groups_.back().count < most &&
+                           input_.rows[static_cast<size_t>(groups_.back().first)].sequence == current.sequence;
+    if (continues) {
+      ++groups_.back().count;
+    } else {
+      groups_.push_back({row, 1});
+    }
+  }
+}
+
+void Step::compute_rotations(const std::vector<double>& frequencies, Buffer<float>* cos,
+                             Buffer<float>* sin) {
+  const size_t half = frequencies.size();
+  cos->ensure(static_cast<size_t>(rows_) * half);
+  sin->ensure(static_cast<size_t>(rows_) * half);
+  for_each_row(rows_, [&](int row) {
+    const double position = input_.rows[static_cast<size_t>(row)].position;
+    for (size_t i = 0; i < half; ++i) {
+      const double angle = position * frequencies[i];
+      (*cos)[static_cast<size_t>(row) * half + i] = static_cast<float>(exact_cos(angle));
+      (*sin)[static_cast<size_t>(row) * half + i] = static_cast<float>(exact_sin(angle));
+    }
+  });
+}
+
+void Step::rotate(const NormWeights& q_norm, const NormWeights& k_norm) {
+  PhaseClock clock(*this, Phase::kAttention);
+  const int dim = config_.head_dim;
+  const bool local = config_.is_local(layer_);
+  const float* cos = (local ? local_cos_ : cos_).data();
+  const float* sin = (local ? local_sin_ : sin_).data();
+  for_each_row(rows_, [&](int row) {
+    const float* row_cos = cos + int64_t{row} * (dim / 2);
+    const float* row_sin = sin + int64_t{row} * (dim / 2);
+    auto turn = [&](float* heads, int count, const NormWeights& norm) {
+      for (int head = 0; head < count; ++head) {
+        float* x = heads + (int64_t{row} * count + head) * dim;
+        if (!norm.empty()) ops_.rms_norm(x, norm.data(), dim, config_.norm_eps, x);
+        ops_.rope(x, row_cos, row_sin, dim);
+      }
+    };
+    turn(q_.data(), config_.heads, q_norm);
+    turn(k_.data(), config_.kv_heads, k_norm);
+    ops_.scale(q_.data() + int64_t{row} * config_.q_dim(), config_.query_scale, config_.q_dim());
+    const StepRow& where = input_.rows[static_cast<size_t>(row)];
+    uint8_t* block = input_.block_tables[static_cast<size_t>(where.sequence)]
+                                        [static_cast<size_t>(where.position / kTilePositions)];
+    for (int head = 0; head < config_.kv_heads; ++head) {
+      const int64_t at = int64_t{row} * config_.kv_dim() + head * dim;
+      ops_.store_kv(kv_, block + layer_ * kv_.tile_bytes(), head, where.position % kTilePositions, k_.data() + at,
+                    v_.data() + at);
+    }
+  });
+}
+
+int Step::fill_queries(const RowGroup& group, int kv_head, AttentionQuery* queries) {
+  const int dim = config_.head_dim;
+  const int window = config_.layer_window(layer_);
+  int count = 0;
+  for (int row = group.first; row < group.first + group.count; ++row) {
+    const int position = input_.rows[static_cast<size_t>(row)].position;
+    const int first = window > 0 ? std::max(0, position - window + 1) : 0;
+    for (int i = 0; i < config_.group(); ++i) {
+      const int64_t at = int64_t{row} * config_.q_dim() + (kv_head * config_.group() + i) * dim;
+      queries[count++] = {q_.data() + at, attention_.data() + at, first, position};
+    }
+  }
+  return count;
+}
+
+// All tiles of one group and KV head, merged as they come.
+void Step::attend_group(const RowGroup& group, int kv_head) {
+  const size_t dim = static_cast<size_t>(config_.head_dim);
+  thread_local Buffer<float> scratch;  // [kMaxQueries, 2, head_dim]
+  scratch.ensure(kMaxQueries * 2 * dim);
+  AttentionQuery queries[kMaxQueries];
+  AttentionPartial totals[kMaxQueries], parts[kMaxQueries];
+  const int count = fill_queries(group, kv_head, queries);
+  for (int i = 0; i < count; ++i) {
+    totals[i] = {0.0f, 0.0f, scratch.data() + static_cast<size_t>(2 * i) * dim, true};
+    parts[i] = {0.0f, 0.0f, scratch.data() + static_cast<size_t>(2 * i + 1) * dim, true};
+  }
+  const StepRow& where = input_.rows[static_cast<size_t>(group.first)];
+  const auto& table = input_.block_tables[static_cast<size_t>(where.sequence)];
+  const int last_tile = queries[count - 1].last / kTilePositions;
+  for (int tile = queries[0].first / kTilePositions; tile <= last_tile; ++tile) {
+    const uint8_t* data = table[static_cast<size_t>(tile)] + layer_ * kv_.tile_bytes();
+    ops_.attend_tile(kv_, data, tile, kv_head, queries, count, parts);
+    for (int i = 0; i < count; ++i) ops_.merge(&totals[i], parts[i], config_.head_dim);
+  }
+  for (int i = 0; i < count; ++i) ops_.finish(totals[i], config_.head_dim, queries[i].out);
+}
+
+// One tile of one group and KV head; merge_tiles puts the tiles together.
+void Step::attend_group_tile(const RowGroup& group, int kv_head, int tile) {
+  AttentionQuery queries[kMaxQueries];
+  AttentionPartial parts[kMaxQueries];
+  const int count = fill_queries(group, kv_head, queries);
+  const StepRow& where = input_.rows[static_cast<size_t>(group.first)];
+  const auto& table = input_.block_tables[static_cast<size_t>(where.sequence)];
+  auto slot = [&](int i) {
+    const int64_t row = group.first + i / config_.group();
+    const int64_t head = kv_head * config_.group() + i % config_.group();
+    return (row * config_.heads + head) * max_tiles_ + tile;
+  };
+  for (int i = 0; i < count; ++i) {
+    parts[i] = {0.0f, 0.0f, partial_out_.data() + slot(i) * config_.head_dim, true};
+  }
+  if (tile <= queries[count - 1].last / kTilePositions) {
+    const uint8_t* data = table[static_cast<size_t>(tile)] + layer_ * kv_.tile_bytes();
+    ops_.attend_tile(kv_, data, tile, kv_head, queries, count, parts);
+  }
+  for (int i = 0; i < count; ++i) partials_[static_cast<size_t>(slot(i))] = parts[i];
+}
+
+void Step::merge_tiles(int row, int head) {
+  const int64_t first = (int64_t{row} * config_.heads + head) * max_tiles_;
+  AttentionPartial total = {0.0f, 0.0f, nullptr, true};
+  float* out = attention_.data() + int64_t{row} * config_.q_dim() + head * config_.head_dim;
+  total.out = out;
+  for (int tile = 0; tile < max_tiles_; ++tile) {
+    ops_.merge(&total, partials_[static_cast<size_t>(first + tile)], config_.head_dim);
+  }
+  ops_.finish(total, config_.head_dim, out);
+}
+
+// Tiles become tasks of their own where groups and heads alone would leave workers idle.
+bool Step::split_tiles() const {
+  const int64_t tasks = static_cast<int64_t>(groups_.size()) * config_.kv_heads;
+  return max_tiles_ > 1 && pool_.size() > 1 && tasks < 4 * pool_.size();
+}
+
+void Step::attend() {
+  PhaseClock clock(*this, Phase::kAttention);
+  const int groups = static_cast<int>(groups_.size());
+  const int heads = config_.kv_heads;
+  if (split_tiles()) {
+    const size_t slots = static_cast<size_t>(rows_) * static_cast<size_t>(config_.heads * max_tiles_);
+    partials_.ensure(slots);
+    partial_out_.ensure(slots * static_cast<size_t>(config_.head_dim));
+    pool_.run(groups * heads * max_tiles_, [&](int task) {
+      const int unit = task / max_tiles_;
+      attend_group_tile(groups_[static_cast<size_t>(unit / heads)], unit % heads, task % max_tiles_);
+    });
+    for_each_row(rows_, [&](int row) {
+      for (int head = 0; head < config_.heads; ++head) merge_tiles(row, head);
+    });
+  } else {
+    pool_.run(groups * heads,
+              [&](int task) { attend_group(groups_[static_cast<size_t>(task / heads)], task % heads); });
+  }
+  for_each_row(rows_, [&](int row) {
+    quantise_row(ops_, matmul_, attention_.data() + int64_t{row} * config_.q_dim(), config_.q_dim(), row,
+                 &attention_q_);
+  });
+}
+
+}  // namespace dspark
