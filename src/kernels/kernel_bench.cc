@@ -93,7 +93,7 @@ KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates
     });
   };
   KernelRate result = {type, 0.0, rate(false), 0.0};
-  result.gmacs = is_float(type) ? result.packed_gmacs : rate(true);
+  result.gmacs = table.unpack == nullptr ? result.packed_gmacs : rate(true);
   const bool wide = type == DType::kQ8_0 || type == DType::kIQ4_NL || type == DType::kIQ4_XS;
   const double top = is_float(type) ? peak.float_gmacs : wide ? peak.wide_gmacs : peak.narrow_gmacs;
   result.peak_share = top > 0.0 ? result.gmacs / top : 0.0;

@@ -27,7 +27,7 @@ using PairFn = void (*)(const uint8_t* strip, int64_t stride, int pieces, const 
 struct TypeKernels {
   StripFn packed[kMaxTile];  // [tokens - 1]; null above packed_tile
   PairFn packed_pair[kMaxTile];
-  StripFn unpacked[kMaxTile];  // null for float types
+  StripFn unpacked[kMaxTile];  // null, like unpack, where strips are always read packed
   PairFn unpacked_pair[kMaxTile];
   void (*unpack)(const uint8_t* strip, int pieces, uint8_t* out);
   int unpacked_piece_bytes;

@@ -17,11 +17,11 @@ void add_dot(Codes codes, const int8_t* q, I32* dot) {
   }
 }
 
-template <PackedLayout kL, class Source>
+template <PackedLayout kL>
 void strip(const uint8_t* weights, int pieces, const TokenTile& tile) {
   const ActivationBlock* x = tile.blocks[0];
   F32 acc = f32_zero();
-  Source source(weights, 0);
+  PackedSource<kL> source(weights, 0);
   for (int p = 0; p < pieces; source.advance(++p)) {
     Codes codes[kGroups];
     [&]<int... kG>(std::integer_sequence<int, kG...>) { ((codes[kG] = source.template codes<kG>()), ...); }
@@ -56,10 +56,7 @@ F32 load_bf16(const void* p) { return bf16_load(static_cast<const uint16_t*>(p))
 template <PackedLayout kL>
 constexpr TypeKernels quantised() {
   TypeKernels out = {};
-  out.packed[0] = strip<kL, PackedSource<kL>>;
-  out.unpacked[0] = strip<kL, UnpackedSource<kL>>;
-  out.unpack = unpack_strip<kL>;
-  out.unpacked_piece_bytes = UnpackedSource<kL>::kPieceBytes;
+  out.packed[0] = strip<kL>;
   return out;
 }
 
