@@ -10,8 +10,8 @@ Result<uint8_t*> BlockPool::acquire() {
     return block;
   }
   if (static_cast<int64_t>(memory_.size()) >= max_blocks_) {
-    return make_error(ErrorCode::kExhausted, "all {} KV blocks of {} bytes are in use; shorten the context", max_blocks_,
-                      block_bytes_);
+    return make_error(ErrorCode::kExhausted, "all {} KV blocks of {} bytes are in use; shorten the context",
+                      max_blocks_, block_bytes_);
   }
   memory_.emplace_back(static_cast<size_t>(block_bytes_));
   return memory_.back().data();

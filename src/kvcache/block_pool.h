@@ -1,5 +1,5 @@
-// BlockPool: the memory of all KV blocks, 128 positions of every layer each. Blocks are made on demand up to a limit and
-// kept for reuse. Owned by the engine; the thread that runs the step loop.
+// BlockPool: the memory of all KV blocks, 128 positions of every layer each. Blocks are made on demand up to a limit
+// and kept for reuse. Owned by the engine; the thread that runs the step loop.
 #pragma once
 
 #include <cstdint>

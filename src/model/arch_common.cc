@@ -61,7 +61,8 @@ Result<ModelConfig> read_gguf(const GgufFile& file) {
   if (scaling == "linear") {
     DSPARK_TRY(c.rope.scale, file.get_or<double>(key("rope.scaling.factor"), 1.0));
   } else if (scaling != "none") {
-    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'linear' or none", file.path(), scaling);
+    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'linear' or none", file.path(),
+                      scaling);
   }
   const TensorInfo* embedding = file.info("token_embd.weight");
   if (embedding == nullptr) {

@@ -17,7 +17,7 @@ Result<ModelConfig> read_common_config(const ModelFile& file);
 const nlohmann::json& hf_text_config(const HfFolder& folder);
 
 struct CommonTensors {
-  float norm_plus = 0.0f;     // added to every norm's weights (Gemma, Hugging Face)
+  float norm_plus = 0.0f;       // added to every norm's weights (Gemma, Hugging Face)
   bool interleaved_qk = false;  // Q and K rows come with rotation pairs side by side (GGUF's llama)
   bool dense_mlp = true;
   bool qk_norm = false;

@@ -58,7 +58,8 @@ Status read_hf(const HfFolder& folder, ModelConfig* c) {
   DSPARK_TRY(const int32_t period, json_get_or<int32_t>(config, "sliding_window_pattern", 6, name));
   c->local = local_pattern(c->layers, period);
   if (config.contains("layer_types")) {
-    DSPARK_TRY(const std::vector<std::string> types, json_require<std::vector<std::string>>(config, "layer_types", name));
+    DSPARK_TRY(const std::vector<std::string> types,
+               json_require<std::vector<std::string>>(config, "layer_types", name));
     if (types.size() != static_cast<size_t>(c->layers)) {
       return make_error(ErrorCode::kCorrupt, "{}: {} layer_types, expected {}", name, types.size(), c->layers);
     }
@@ -79,11 +80,11 @@ Result<ModelConfig> read_config(const ModelFile& file) {
 
 Result<ModelWeights> load_weights(const ModelConfig& c, WeightLoader& loader) {
   const float plus = loader.is_gguf() ? 0.0f : 1.0f;  // GGUF stores 1 + w
-  DSPARK_TRY(ModelWeights weights,
-             load_common_weights(c, loader,
-                                 {.norm_plus = plus,
-                                  .qk_norm = true,
-                                  .hf_ffn_norm = "model.layers.{}.pre_feedforward_layernorm.weight"}));
+  DSPARK_TRY(
+      ModelWeights weights,
+      load_common_weights(
+          c, loader,
+          {.norm_plus = plus, .qk_norm = true, .hf_ffn_norm = "model.layers.{}.pre_feedforward_layernorm.weight"}));
   for (int i = 0; i < c.layers; ++i) {
     LayerWeights& layer = weights.layers[static_cast<size_t>(i)];
     DSPARK_TRY(layer.post_attention_norm, loader.vector(kPostAttention, c.hidden, i, plus));

@@ -13,8 +13,8 @@
 namespace dspark {
 
 struct Architecture {
-  const char* gguf_name;             // general.architecture
-  const char* hf_name;               // an entry of config.json's `architectures`
+  const char* gguf_name;  // general.architecture
+  const char* hf_name;    // an entry of config.json's `architectures`
   Result<ModelConfig> (*read_config)(const ModelFile& file);
   Result<ModelWeights> (*load_weights)(const ModelConfig& config, WeightLoader& loader);
   void (*layer)(Step& step, const LayerWeights& weights);

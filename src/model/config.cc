@@ -36,8 +36,8 @@ Status check_config(const ModelConfig& c, const std::string& path) {
   }
   for (const RopeConfig* rope : {&c.rope, &c.local_rope}) {
     if (!(rope->base >= 1.0 && rope->base <= 1e15) || !(rope->scale >= 1e-3 && rope->scale <= 1e6)) {
-      return make_error(ErrorCode::kCorrupt, "{}: RoPE base {} with scale {}, expected 1 to 1e15 and 0.001 to 1e6", path,
-                        rope->base, rope->scale);
+      return make_error(ErrorCode::kCorrupt, "{}: RoPE base {} with scale {}, expected 1 to 1e15 and 0.001 to 1e6",
+                        path, rope->base, rope->scale);
     }
     if (!rope->factors.empty() && rope->factors.size() != static_cast<size_t>(c.head_dim / 2)) {
       return make_error(ErrorCode::kCorrupt, "{}: {} RoPE factors, expected {}", path, rope->factors.size(),

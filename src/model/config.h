@@ -14,8 +14,8 @@ namespace dspark {
 // Rotary embedding of one kind of layer. Frequencies: base^(-2i / dim) / factors[i] / scale.
 struct RopeConfig {
   double base = 10000.0;
-  double scale = 1.0;            // linear position scaling: positions are divided by it
-  std::vector<float> factors;    // [dim / 2] or empty (Llama 3's scaling, GGUF's rope_freqs)
+  double scale = 1.0;          // linear position scaling: positions are divided by it
+  std::vector<float> factors;  // [dim / 2] or empty (Llama 3's scaling, GGUF's rope_freqs)
 };
 
 struct ModelConfig {
@@ -32,9 +32,9 @@ struct ModelConfig {
   float embedding_scale = 1.0f;  // embeddings are multiplied by it
   float query_scale = 1.0f;      // of the scores: 1 / sqrt(head_dim) unless the model says otherwise
   Gate gate = Gate::kSilu;
-  RopeConfig rope;        // of layers with full attention
-  RopeConfig local_rope;  // of layers with a window
-  int window = 0;         // positions a local layer sees, itself included
+  RopeConfig rope;          // of layers with full attention
+  RopeConfig local_rope;    // of layers with a window
+  int window = 0;           // positions a local layer sees, itself included
   std::vector<bool> local;  // [layers], whether a layer has the window; empty: none
 
   int experts = 0;  // 0: dense

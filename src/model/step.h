@@ -93,8 +93,7 @@ class Step {
   // x += projected, through `post_norm` first where it is not empty.
   void add_projected(const NormWeights& post_norm);
   void find_groups();
-  void compute_rotations(const std::vector<double>& frequencies, Buffer<float>* cos,
-                         Buffer<float>* sin);
+  void compute_rotations(const std::vector<double>& frequencies, Buffer<float>* cos, Buffer<float>* sin);
   void attend_group(const RowGroup& group, int kv_head);
   void attend_group_tile(const RowGroup& group, int kv_head, int tile);
   void merge_tiles(int row, int head);
@@ -138,7 +137,7 @@ class Step {
   std::vector<Routing> routing_;                     // [experts]
   Buffer<float> logits_;                             // [wanted, vocab]
   std::vector<int32_t> logit_rows_;
-  Buffer<float> hidden_;                             // [hidden_layers, rows, hidden]
+  Buffer<float> hidden_;  // [hidden_layers, rows, hidden]
 
   bool timed_ = false;
   std::array<double, kPhases> phase_seconds_ = {};

@@ -26,8 +26,7 @@ void Step::find_groups() {
   }
 }
 
-void Step::compute_rotations(const std::vector<double>& frequencies, Buffer<float>* cos,
-                             Buffer<float>* sin) {
+void Step::compute_rotations(const std::vector<double>& frequencies, Buffer<float>* cos, Buffer<float>* sin) {
   const size_t half = frequencies.size();
   cos->ensure(static_cast<size_t>(rows_) * half);
   sin->ensure(static_cast<size_t>(rows_) * half);
@@ -61,8 +60,8 @@ void Step::rotate(const NormWeights& q_norm, const NormWeights& k_norm) {
     turn(k_.data(), config_.kv_heads, k_norm);
     ops_.scale(q_.data() + int64_t{row} * config_.q_dim(), config_.query_scale, config_.q_dim());
     const StepRow& where = input_.rows[static_cast<size_t>(row)];
-    uint8_t* block = input_.block_tables[static_cast<size_t>(where.sequence)]
-                                        [static_cast<size_t>(where.position / kTilePositions)];
+    uint8_t* block =
+        input_.block_tables[static_cast<size_t>(where.sequence)][static_cast<size_t>(where.position / kTilePositions)];
     for (int head = 0; head < config_.kv_heads; ++head) {
       const int64_t at = int64_t{row} * config_.kv_dim() + head * dim;
       ops_.store_kv(kv_, block + layer_ * kv_.tile_bytes(), head, where.position % kTilePositions, k_.data() + at,

@@ -51,13 +51,14 @@ void Step::gated_mlp(const LayerWeights& weights, const NormWeights& post_norm) 
   const MatmulInput input = input_of(rows_, h_q_, h_.data(), config_.hidden);
   const int pairs = (ffn + 2 * kStripRows - 1) / (2 * kStripRows);
   pool_.run(pairs, [&](int pair) {
-    gate_columns(matmul_, ops_, config_.gate, weights.gate.weights, weights.up.weights, pair, input, quantised,
-                 [](int i) { return i; }, &mlp_q_);
+    gate_columns(
+        matmul_, ops_, config_.gate, weights.gate.weights, weights.up.weights, pair, input, quantised,
+        [](int i) { return i; }, &mlp_q_);
     if (quantised) return;
     const int columns = std::min(2 * kStripRows, ffn - 2 * kStripRows * pair);
     for (int i = 0; i < rows_; ++i) {
-      std::memcpy(mlp_.data() + int64_t{i} * ffn + 2 * kStripRows * pair,
-                  gate_scratch.gate.data() + i * 2 * kStripRows, static_cast<size_t>(columns) * sizeof(float));
+      std::memcpy(mlp_.data() + int64_t{i} * ffn + 2 * kStripRows * pair, gate_scratch.gate.data() + i * 2 * kStripRows,
+                  static_cast<size_t>(columns) * sizeof(float));
     }
   });
   const MatmulJob job = {&weights.down.weights, projected_.data(), config_.hidden};
@@ -128,8 +129,9 @@ void Step::expert_mlps(const LayerWeights& weights, std::span<const int> active)
     const int pair = task % gate_pairs;
     MatmulInput input = input_of(static_cast<int>(routing.rows.size()), h_q_, h_.data(), hidden);
     input.ids = routing.rows.data();
-    gate_columns(matmul_, ops_, config_.gate, weights.experts[e].gate, weights.experts[e].up, pair, input, quantised,
-                 [&](int i) { return routing.slots[static_cast<size_t>(i)]; }, &mlp_q_);
+    gate_columns(
+        matmul_, ops_, config_.gate, weights.experts[e].gate, weights.experts[e].up, pair, input, quantised,
+        [&](int i) { return routing.slots[static_cast<size_t>(i)]; }, &mlp_q_);
     if (quantised) return;
     const int columns = std::min(2 * kStripRows, ffn - 2 * kStripRows * pair);
     for (int i = 0; i < input.rows; ++i) {

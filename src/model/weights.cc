@@ -39,8 +39,8 @@ DType quantised_type(DType wanted, DType source, int64_t k) {
 int64_t ModelWeights::bytes() const {
   int64_t total = embedding.bytes() + (head.empty() ? 0 : head.bytes());
   for (const LayerWeights& layer : layers) {
-    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down,
-                                 &layer.router}) {
+    for (const Linear* linear :
+         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down, &layer.router}) {
       if (!linear->weights.empty()) total += linear->weights.bytes();
     }
     for (const Expert& expert : layer.experts) total += expert.gate.bytes() + expert.up.bytes() + expert.down.bytes();
