@@ -21,16 +21,6 @@ int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'
 
 }  // namespace
 
-Result<FileIdentity> file_identity(const std::string& path) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return make_error(code_of(errno), "{}: {}", path, std::strerror(errno));
-  return FileIdentity{.device = info.st_dev,
-                      .inode = info.st_ino,
-                      .bytes = static_cast<uint64_t>(info.st_size),
-                      .modified_ns = nanoseconds(info.st_mtim),
-                      .changed_ns = nanoseconds(info.st_ctim)};
-}
-
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: a FIFO must not hang the open before fstat can refuse it.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -42,6 +32,11 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   }
   MappedFile file;
   file.path_ = path;
+  file.identity_ = {.device = info.st_dev,
+                    .inode = info.st_ino,
+                    .bytes = static_cast<uint64_t>(info.st_size),
+                    .modified_ns = nanoseconds(info.st_mtim),
+                    .changed_ns = nanoseconds(info.st_ctim)};
   if (info.st_size > 0) {
     void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
@@ -57,10 +52,14 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)),
+      identity_(other.identity_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(identity_, other.identity_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;

@@ -10,7 +10,7 @@
 
 namespace dspark {
 
-// What tells one state of a file from another (stat): used as the key of caches.
+// What tells one state of a file from another (fstat): used as the key of caches.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -20,8 +20,6 @@ struct FileIdentity {
 
   bool operator==(const FileIdentity&) const = default;
 };
-
-Result<FileIdentity> file_identity(const std::string& path);
 
 class MappedFile {
  public:
@@ -36,6 +34,8 @@ class MappedFile {
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  // As of open().
+  const FileIdentity& identity() const { return identity_; }
 
   // Drops the resident pages that lie wholly inside `range`, a part of bytes(). They are read from the file again
   // when touched, so this is always safe and costs only time.
@@ -45,6 +45,7 @@ class MappedFile {
 
  private:
   std::string path_;
+  FileIdentity identity_;
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -42,12 +42,13 @@ TEST(MappedFile, EmptyAndRefused) {
 
 TEST(FileIdentity, ChangesWithTheFile) {
   const std::string path = write("dspark_identity", "abc");
-  const auto before = file_identity(path).value();
+  const auto identity = [&] { return MappedFile::open(path).value().identity(); };
+  const FileIdentity before = identity();
   EXPECT_EQ(before.bytes, 3u);
-  EXPECT_EQ(before, file_identity(path).value());
+  EXPECT_EQ(before, identity());
   std::filesystem::remove(path);
   write("dspark_identity", "abcd");
-  EXPECT_FALSE(before == file_identity(path).value());
+  EXPECT_FALSE(before == identity());
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <filesystem>
 #include <numeric>
 #include <utility>
 
 #include "model/gguf_cursor.h"
+#include "model/split_name.h"
 
 namespace dspark {
 namespace {
@@ -18,7 +18,6 @@ constexpr uint64_t kMaxKeyBytes = 65535;  // of the specification
 constexpr uint64_t kMaxNameBytes = 1024;
 constexpr uint64_t kMaxEntries = 1 << 20;  // tensors or keys; real files have some thousands
 constexpr uint32_t kMaxGgufRank = 4;
-constexpr uint32_t kMaxParts = 99999;  // five digits in the name
 
 // Types that files may hold but no kernel takes: known by name and size, so that offsets can be checked and listed.
 struct ForeignType {
@@ -273,16 +272,15 @@ Result<GgufFile::Part> GgufFile::parse_part(std::span<const uint8_t> bytes, cons
 }
 
 Result<std::vector<std::string>> GgufFile::part_paths(const Part& part, const std::string& path) {
-  const uint32_t count = part.split_count;
-  const std::string suffix = fmt::format("-{:05}-of-{:05}.gguf", part.split_index + uint64_t{1}, count);
-  if (count > kMaxParts || part.split_index >= count || !path.ends_with(suffix)) {
+  const auto name = parse_split_name(path);
+  if (!name || name->index != part.split_index || name->count != part.split_count) {
     return make_error(ErrorCode::kCorrupt,
                       "{}: metadata says part {} of {}, expected a file name that ends in {}; restore the name", path,
-                      part.split_index + uint64_t{1}, count, quote(suffix));
+                      part.split_index + uint64_t{1}, part.split_count,
+                      quote(split_name("", part.split_index, part.split_count)));
   }
-  const std::string prefix = path.substr(0, path.size() - suffix.size());
   std::vector<std::string> paths;
-  for (uint32_t i = 0; i < count; ++i) paths.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", prefix, i + 1, count));
+  for (uint32_t i = 0; i < name->count; ++i) paths.push_back(split_name(name->prefix, i, name->count));
   return paths;
 }
 

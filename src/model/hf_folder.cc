@@ -92,14 +92,22 @@ Status HfFolder::open_weights() {
   return set_tensors(std::move(tensors));
 }
 
+std::vector<const MappedFile*> HfFolder::identity_files() const {
+  std::vector<const MappedFile*> files = {&config_file_, &tokenizer_, &tokenizer_config_};
+  const auto weights = TensorSource::identity_files();
+  files.insert(files.end(), weights.begin(), weights.end());
+  return files;
+}
+
 Result<HfFolder> HfFolder::open(const std::string& path) {
   HfFolder folder(path);
-  const auto config = MappedFile::open(folder.config_name());
+  auto config = MappedFile::open(folder.config_name());
   if (!config.ok()) {
     return make_error(config.error().code, "{}; expected a Hugging Face folder with config.json, or a GGUF file",
                       config.error().message);
   }
   DSPARK_TRY(folder.config_, parse_json(text_of(*config), folder.config_name(), {.max_bytes = 16 << 20}));
+  folder.config_file_ = std::move(config).value();
   if (!folder.config_.is_object()) {
     return make_error(ErrorCode::kCorrupt, "{}: no JSON object, expected the model's parameters", folder.config_name());
   }

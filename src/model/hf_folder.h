@@ -23,6 +23,9 @@ class HfFolder : public TensorSource {
   // The path of config.json, for messages.
   std::string config_name() const { return path_ + "/config.json"; }
 
+  // config.json, tokenizer.json and tokenizer_config.json (an empty file where there is none), then the weights.
+  std::vector<const MappedFile*> identity_files() const override;
+
   // The files' texts, unchecked; empty where there is no such file.
   std::string_view tokenizer_json() const { return text_of(tokenizer_); }
   std::string_view tokenizer_config_json() const { return text_of(tokenizer_config_); }
@@ -35,11 +38,11 @@ class HfFolder : public TensorSource {
     return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
   }
   Status open_weights();
-  // Which files hold which tensors; no entries for a folder without weights.
   Status open_shards(const std::string& index_path);
   Result<std::vector<TensorInfo>> open_shard(const std::string& name);
 
   nlohmann::json config_;
+  MappedFile config_file_;
   MappedFile tokenizer_;
   MappedFile tokenizer_config_;
   MappedFile chat_template_;

@@ -88,6 +88,12 @@ void TensorSource::release_all() const {
   for (const MappedFile& file : files_) file.release_all();
 }
 
+std::vector<const MappedFile*> TensorSource::identity_files() const {
+  std::vector<const MappedFile*> files;
+  for (const MappedFile& file : files_) files.push_back(&file);
+  return files;
+}
+
 uint64_t TensorSource::file_bytes() const {
   uint64_t bytes = 0;
   for (const MappedFile& file : files_) bytes += file.bytes().size();

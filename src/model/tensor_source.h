@@ -71,7 +71,11 @@ class TensorSource {
   // Drops all resident pages of the files, metadata included.
   void release_all() const;
 
-  // Bytes of all files together.
+  // Every file that makes the model what it is (weights, parameters, tokenizer), in a fixed order; empty when the bytes
+  // belong to the caller.
+  virtual std::vector<const MappedFile*> identity_files() const;
+
+  // Bytes of the tensors' files together.
   uint64_t file_bytes() const;
 
  protected:
