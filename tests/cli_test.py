@@ -125,6 +125,12 @@ class Inspect(unittest.TestCase):
         shapes = {tensor["name"]: tensor["shape"] for tensor in model["tensors"]}
         self.assertEqual(shapes["output_norm.weight"], [model["metadata"]["llama.embedding_length"]])
 
+    def test_folder_shows_its_configuration(self):
+        folder = MODELS / "llama/hf"
+        model = json.loads(dspark("inspect", "--json", folder).stdout)
+        self.assertEqual(model["metadata"], json.loads((folder / "config.json").read_text()))
+        self.assertEqual(len(model["tensors"]), 21)
+
     def test_text_lists_every_tensor(self):
         path = MODELS / "quant/quant-q4_k.gguf"
         names = [tensor["name"] for tensor in json.loads(dspark("inspect", "--json", path).stdout)["tensors"]]
@@ -132,6 +138,31 @@ class Inspect(unittest.TestCase):
         self.assertGreater(len(names), 10)
         for name in names:
             self.assertIn(f"  {name} ", text)
+
+
+class Synth(unittest.TestCase):
+    def synth(self, folder, name, *arguments):
+        path = pathlib.Path(folder) / name
+        done = dspark("synth", "--shape", "smollm2-135m", "--layers", "1", *arguments, path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def test_bytes_follow_from_the_arguments(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one, two = self.synth(folder, "1.gguf"), self.synth(folder, "2.gguf")
+            other = self.synth(folder, "3.gguf", "--seed", "7")
+            self.assertEqual(one.read_bytes(), two.read_bytes())
+            self.assertNotEqual(one.read_bytes(), other.read_bytes())
+            model = json.loads(dspark("inspect", "--json", one).stdout)
+            types = {tensor["name"]: tensor["type"] for tensor in model["tensors"]}
+            self.assertEqual(types["blk.0.ffn_down.weight"], "q4_k")   # 1,536 columns: whole blocks of 256
+            self.assertEqual(types["blk.0.ffn_up.weight"], "q5_0")     # 576 columns: the fallback
+            self.assertNotIn("blk.1.ffn_up.weight", types)
+
+    def test_unknown_shape_is_answered_with_the_list(self):
+        done = dspark("synth", "--shape", "x", "out.gguf")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"qwen3-4b", done.stderr)
 
 
 if __name__ == "__main__":

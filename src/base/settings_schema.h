@@ -25,11 +25,13 @@ enum class SettingType {
 enum class Command : uint8_t {
   kInspect,
   kBench,
+  kSynth,
   kConfig,
 };
 inline constexpr std::array kCommandNames = std::to_array<std::string_view>({
     "inspect",
     "bench",
+    "synth",
     "config",
 });
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
@@ -91,7 +93,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .commands = on(Command::kInspect, Command::kConfig),
      .tokens = true,
      .value = "MODEL",
-     .help = "a GGUF file"},
+     .help = "a GGUF file or a Hugging Face folder"},
 
     // The machine.
     {.name = "threads",
@@ -113,6 +115,38 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .choices = {"auto", "portable", "avx2", "avx512"},
      .commands = on(Command::kBench, Command::kConfig),
      .help = "instruction set of the kernels; all give the same bits"},
+
+    // What to draw.
+    {.name = "seed",
+     .aliases = {"seq-seed"},
+     .type = SettingType::kInt,
+     .fallback = "0",
+     .commands = on(Command::kSynth, Command::kConfig),
+     .tokens = true,
+     .help = "seed of everything random: the same seed gives the same output"},
+
+    // Synthetic models.
+    {.name = "shape",
+     .type = SettingType::kString,
+     .commands = on(Command::kSynth),
+     .flag_only = true,
+     .value = "NAME",
+     .help = "published model whose shape to take, like qwen3-4b; an unknown name is answered with the list"},
+    {.name = "type",
+     .type = SettingType::kString,
+     .fallback = "q4_k",
+     .commands = on(Command::kSynth),
+     .flag_only = true,
+     .value = "TYPE",
+     .help = "type of the matrices"},
+    {.name = "layers",
+     .type = SettingType::kInt,
+     .fallback = "0",
+     .min = 0,
+     .max = 100'000,
+     .commands = on(Command::kSynth),
+     .flag_only = true,
+     .help = "cut to this many layers; 0: all"},
 });
 
 // The index in kSettings of the setting of exactly this name. Not finding it is a compile error in get<"name">().

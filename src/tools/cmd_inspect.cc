@@ -1,16 +1,19 @@
 // `dspark inspect`: what a model file holds: metadata, tensors, bytes by type. Main thread.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
-#include "model/gguf.h"
+#include "model/model_file.h"
 #include "tools/command.h"
 #include "tools/io.h"
 
 namespace dspark {
 namespace {
+
+constexpr size_t kWidestName = 80;  // columns; longer names push the rest to the right
 
 struct TypeTotal {
   int64_t tensors = 0;
@@ -33,20 +36,39 @@ std::span<const int64_t> shape_of(const TensorInfo& tensor) {
   return std::span(tensor.shape).first(static_cast<size_t>(tensor.rank));
 }
 
-std::string as_text(const GgufFile& file) {
-  std::string out = fmt::format("{}: GGUF version {}, {:.1f} MB, {} metadata entries, {} tensors\n\nMetadata:\n",
-                                file.path(), file.version(), static_cast<double>(file.file_bytes()) / 1e6,
-                                file.metadata().size(), file.tensors().size());
-  for (const GgufEntry& entry : file.metadata()) {
-    out += fmt::format("  {} = {}\n", printable(entry.key), format_gguf_value(entry));
+std::string metadata_text(const ModelFile& file) {
+  std::string out;
+  if (const GgufFile* gguf = file.gguf()) {
+    out += fmt::format("GGUF version {}, alignment {} bytes, {} metadata entries:\n", gguf->version(),
+                       gguf->alignment(), gguf->metadata().size());
+    for (const GgufEntry& entry : gguf->metadata()) {
+      out += fmt::format("  {} = {}\n", printable(entry.key), format_gguf_value(entry));
+    }
+  } else {
+    out += "Hugging Face folder, config.json:\n";
+    for (const auto& [key, value] : file.hf()->config().items()) {
+      out += fmt::format("  {} = {}\n", printable(key),
+                         printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 120));
+    }
   }
+  return out;
+}
+
+std::string as_text(const ModelFile& file) {
+  const TensorSource& source = file.tensors();
+  std::string out = fmt::format("{}: {:.1f} MB, {} tensors\n\n", source.path(),
+                                static_cast<double>(source.file_bytes()) / 1e6, source.tensors().size());
+  out += metadata_text(file);
   out += "\nTensors:\n";
-  for (const TensorInfo& tensor : file.tensors()) {
-    out += fmt::format("  {:<40} {:<10} {:<20} {:>14} bytes\n", printable(tensor.name), tensor.type_name,
+  size_t width = 0;
+  for (const TensorInfo& tensor : source.tensors()) width = std::max(width, tensor.name.size());
+  width = std::min(width, kWidestName);
+  for (const TensorInfo& tensor : source.tensors()) {
+    out += fmt::format("  {:<{}} {:<8} {:<20} {:>14} bytes\n", printable(tensor.name), width, tensor.type_name,
                        format_shape(shape_of(tensor)), tensor.bytes);
   }
   out += "\nBytes by type:\n";
-  for (const auto& [name, total] : totals_by_type(file)) {
+  for (const auto& [name, total] : totals_by_type(source)) {
     out += fmt::format("  {:<10} {:>6} tensors {:>14} bytes{}\n", name, total.tensors, total.bytes,
                        total.supported ? "" : "  not supported by this build");
   }
@@ -63,16 +85,22 @@ nlohmann::ordered_json metadata_json(const GgufEntry& entry, const std::string& 
   return format_gguf_value(entry);  // beyond 63 bits, or not finite
 }
 
-nlohmann::ordered_json as_json(const GgufFile& file) {
-  nlohmann::ordered_json json = {{"path", file.path()},
-                                 {"format", "gguf"},
-                                 {"version", file.version()},
-                                 {"alignment", file.alignment()},
-                                 {"bytes", file.file_bytes()}};
+nlohmann::ordered_json as_json(const ModelFile& file) {
+  const TensorSource& source = file.tensors();
+  const GgufFile* gguf = file.gguf();
+  nlohmann::ordered_json json = {
+      {"path", source.path()}, {"format", gguf != nullptr ? "gguf" : "safetensors"}, {"bytes", source.file_bytes()}};
   auto& metadata = json["metadata"] = nlohmann::ordered_json::object();
-  for (const GgufEntry& entry : file.metadata()) metadata[std::string(entry.key)] = metadata_json(entry, file.path());
+  if (gguf != nullptr) {
+    json["version"] = gguf->version();
+    json["alignment"] = gguf->alignment();
+    for (const GgufEntry& entry : gguf->metadata())
+      metadata[std::string(entry.key)] = metadata_json(entry, gguf->path());
+  } else {
+    metadata = file.hf()->config();
+  }
   auto& tensors = json["tensors"] = nlohmann::ordered_json::array();
-  for (const TensorInfo& tensor : file.tensors()) {
+  for (const TensorInfo& tensor : source.tensors()) {
     tensors.push_back({{"name", tensor.name},
                        {"type", tensor.type_name},
                        {"supported", tensor.type.has_value()},
@@ -86,7 +114,7 @@ nlohmann::ordered_json as_json(const GgufFile& file) {
 
 Result<ExitCode> cmd_inspect(const Invocation& call) {
   const std::string& path = call.operands.empty() ? call.settings.get<"model">() : call.operands[0];
-  DSPARK_TRY(const GgufFile file, GgufFile::open(path));
+  DSPARK_TRY(const ModelFile file, ModelFile::open(path));
   DSPARK_RETURN_IF_ERROR(call.settings.get<"json">() ? write_json(as_json(file)) : write_output(as_text(file)));
   return ExitCode::kOk;
 }

@@ -48,6 +48,7 @@ std::span<const CommandSpec> commands();
 
 Result<ExitCode> cmd_inspect(const Invocation& call);
 Result<ExitCode> cmd_bench(const Invocation& call);
+Result<ExitCode> cmd_synth(const Invocation& call);
 Result<ExitCode> cmd_config(const Invocation& call);
 
 }  // namespace dspark

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 
 namespace dspark {
 namespace {
@@ -67,6 +68,22 @@ void Progress::update(int64_t done, int64_t total) {
   const double elapsed_s = std::chrono::duration<double>(now - start_).count();
   fmt::print(stderr, "\r{}: {}\x1b[K", label_, progress_line(unit_, done, total_, elapsed_s));
   drawn_ = true;
+}
+
+ReportProgress show_progress(const InterruptScope& interrupt) {
+  struct Line {
+    std::string what;
+    std::unique_ptr<Progress> progress;
+  };
+  return [&interrupt, line = std::make_shared<Line>()](std::string_view what, int64_t done, int64_t total) {
+    if (line->progress == nullptr || line->what != what) {
+      line->what = what;
+      line->progress.reset();  // clears its line before the next one is drawn
+      line->progress = std::make_unique<Progress>(line->what, ProgressUnit::kBytes, total);
+    }
+    line->progress->update(done, total);
+    return !interrupt.requested();
+  };
 }
 
 }  // namespace dspark

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <string>
 
+#include "base/report.h"
+#include "tools/interrupt.h"
+
 namespace dspark {
 
 enum class ProgressUnit { kBytes, kTokens, kSteps };
@@ -36,5 +39,9 @@ class Progress {
   Clock::time_point next_draw_;
   bool drawn_ = false;
 };
+
+// Progress in bytes for a callee of base/report.h: a line for each thing it does, and Ctrl-C cancels it. `interrupt`
+// must outlive the function.
+ReportProgress show_progress(const InterruptScope& interrupt);
 
 }  // namespace dspark
