@@ -90,7 +90,7 @@ nlohmann::ordered_json as_json(const ModelFile& file) {
   const GgufFile* gguf = file.gguf();
   nlohmann::ordered_json json = {
       {"path", source.path()}, {"format", gguf != nullptr ? "gguf" : "safetensors"}, {"bytes", source.file_bytes()}};
-  auto& metadata = json["metadata"] = nlohmann::ordered_json::object();
+  nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   if (gguf != nullptr) {
     json["version"] = gguf->version();
     json["alignment"] = gguf->alignment();
@@ -99,7 +99,8 @@ nlohmann::ordered_json as_json(const ModelFile& file) {
   } else {
     metadata = file.hf()->config();
   }
-  auto& tensors = json["tensors"] = nlohmann::ordered_json::array();
+  json["metadata"] = std::move(metadata);
+  nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
   for (const TensorInfo& tensor : source.tensors()) {
     tensors.push_back({{"name", tensor.name},
                        {"type", tensor.type_name},
@@ -107,6 +108,7 @@ nlohmann::ordered_json as_json(const ModelFile& file) {
                        {"shape", shape_of(tensor)},
                        {"bytes", tensor.bytes}});
   }
+  json["tensors"] = std::move(tensors);
   return json;
 }
 
