@@ -19,4 +19,32 @@ void append_utf8(std::string& out, uint32_t code_point) {
   }
 }
 
+std::string replace_invalid_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Char c = decode_utf8(text);
+    if (c.valid) {
+      out.append(text.substr(0, c.length));
+    } else {
+      append_utf8(out, kReplacementCharacter);
+    }
+    text.remove_prefix(c.length);
+  }
+  return out;
+}
+
+size_t incomplete_utf8_suffix(std::string_view text) {
+  for (size_t tail = 1; tail <= 3 && tail <= text.size(); ++tail) {
+    const auto byte = static_cast<uint8_t>(text[text.size() - tail]);
+    if (byte < 0x80) return 0;
+    if (byte < 0xC0) continue;
+    // A lead byte: incomplete if everything from here on is a prefix of one well-formed sequence.
+    const uint32_t wanted = byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+    const Utf8Char c = decode_utf8(text.substr(text.size() - tail));
+    return !c.valid && c.length == tail && tail < wanted && byte >= 0xC2 && byte <= 0xF4 ? tail : 0;
+  }
+  return 0;
+}
+
 }  // namespace dspark
