@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/quote.h"
+#include "base/printable.h"
 #include "text/char_class.h"
 #include "text/utf8.h"
 

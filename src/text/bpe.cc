@@ -4,7 +4,7 @@
 #include <bit>
 #include <string>
 
-#include "base/quote.h"
+#include "base/printable.h"
 #include "text/merge.h"
 #include "text/unigram.h"
 #include "text/utf8.h"

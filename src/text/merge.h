@@ -38,7 +38,11 @@ void merge_by_scan(PieceModel::Scratch& scratch, const Lookup& lookup) {
 // present rank is out of date.
 template <class Lookup>
 void merge_by_heap(PieceModel::Scratch& scratch, const Lookup& lookup) {
-  auto& [symbols, merges, heap, next, previous, path] = scratch;
+  auto& symbols = scratch.symbols;
+  auto& merges = scratch.merges;  // merges[i]: of symbol i and the one behind it
+  auto& heap = scratch.heap;
+  auto& next = scratch.next;
+  auto& previous = scratch.previous;
   constexpr uint32_t kNone = 0xFFFFFFFF;
   const auto count = static_cast<uint32_t>(symbols.size());
   merges.assign(count, PairMerge{});

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/quote.h"
+#include "base/printable.h"
 
 namespace dspark {
 

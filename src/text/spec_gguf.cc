@@ -2,7 +2,7 @@
 // as llama.cpp reads it. A GGUF file names no Unicode normalisation, so none is applied.
 #include <utility>
 
-#include "base/quote.h"
+#include "base/printable.h"
 #include "text/end_of_generation.h"
 #include "text/pretokenize_patterns.h"
 #include "text/tokenizer_spec.h"

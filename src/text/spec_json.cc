@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/quote.h"
+#include "base/printable.h"
 #include "text/base64.h"
 #include "text/end_of_generation.h"
 #include "text/pretokenize_patterns.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/quote.h"
+#include "base/printable.h"
 #include "text/utf8.h"
 
 namespace dspark {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/quote.h"
+#include "base/printable.h"
 #include "text/split_regex.h"
 #include "text/utf8.h"
 
@@ -66,7 +66,7 @@ class SyntaxRewriter {
     }
     const bool letter_or_digit = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     if (letter_or_digit && std::string_view("sSdDrntfae").find(c) == std::string_view::npos) {
-      return refuse(std::string("\\") + c);
+      return refuse(fmt::format("\\{}", c));
     }
     out_ += take();
     out_ += take();
@@ -89,7 +89,7 @@ class SyntaxRewriter {
     if (std::find(kScripts.begin(), kScripts.end(), name) != kScripts.end()) {
       out_ += "sc:";  // the script alone, as Oniguruma has it, without PCRE2's script extensions
     } else if (std::find(kCategories.begin(), kCategories.end(), name) == kCategories.end()) {
-      return refuse("property " + quote(name, 40));
+      return refuse(fmt::format("property {}", quote(name, 40)));
     }
     out_ += name;
     out_ += '}';
@@ -141,7 +141,7 @@ class SyntaxRewriter {
       // Case folding of one character to several ("ss" to U+00DF) is Oniguruma's alone.
       const std::string_view group = pattern_.substr(at_, pattern_.find(')', at_) - at_);
       for (const std::string_view folded : {"ss", "st", "ff", "fi", "fl"}) {
-        if (group.find(folded) != std::string_view::npos) return refuse("a caseless " + quote(folded));
+        if (group.find(folded) != std::string_view::npos) return refuse(fmt::format("a caseless {}", quote(folded)));
       }
       return copy(4);
     }

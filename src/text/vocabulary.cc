@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/printable.h"
 #include "text/byte_alphabet.h"
 
 namespace dspark {
