@@ -21,8 +21,8 @@ COMMAND = ""
 def dspark(*arguments, stdin=b"", variables=None):
     """Runs the command away from the user's own configuration; returns the finished process, output as bytes."""
     with tempfile.TemporaryDirectory() as home:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("DSPARK_")}
-        environment |= {"HOME": home, "XDG_CONFIG_HOME": home} | (variables or {})
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DSPARK_", "XDG_"))}
+        environment |= {"HOME": home} | (variables or {})
         return subprocess.run([COMMAND, *map(str, arguments)], input=stdin, env=environment, capture_output=True,
                               timeout=120, check=False)
 
@@ -69,6 +69,7 @@ class Frame(unittest.TestCase):
         self.assert_fails(dspark("config", "--verbose=maybe"), 2, "--verbose: 'maybe' is not true or false")
         self.assert_fails(dspark("inspect", "/nonexistent.gguf"), 3, "/nonexistent.gguf")
         self.assert_fails(dspark("inspect", ROOT / "README.md"), 3, "GGUF")
+        self.assert_fails(dspark("models", "x"), 2, "usage: dspark models \\[options\\];")
 
     def test_full_disk_is_an_error(self):
         with open("/dev/full", "wb") as full:
@@ -138,6 +139,31 @@ class Inspect(unittest.TestCase):
         self.assertGreater(len(names), 10)
         for name in names:
             self.assertIn(f"  {name} ", text)
+
+
+class Models(unittest.TestCase):
+    def test_listing(self):
+        listing = json.loads(dspark("models", "--json").stdout)["models"]
+        self.assertIn("smollm2-135m", [model["name"] for model in listing])
+        for model in listing:
+            self.assertIsNone(model["path"])  # this home is new
+            self.assertRegex(model["sha256"], "^[0-9a-f]{64}$")
+
+    def test_path_of_a_model_that_is_not_here(self):
+        done = dspark("models", "--path", "smollm2-135m")
+        self.assertEqual((done.returncode, done.stdout), (3, b""))
+        self.assertIn(b"`dspark pull smollm2-135m`", done.stderr)
+        self.assertEqual(dspark("models", "--path", "smollm3").returncode, 3)
+
+    def test_path_of_a_file_is_the_file(self):
+        path = MODELS / "llama/llama.gguf"
+        self.assertEqual(dspark("models", "--path", path).stdout.decode(), f"{path}\n")
+        self.assertEqual(dspark("pull", path).stdout.decode(), f"{path}\n")
+
+    def test_download_that_cannot_work(self):
+        done = dspark("pull", "http://127.0.0.1:9/x.gguf")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr.decode(), "^dspark: .*127.0.0.1.*\n$")
 
 
 class Synth(unittest.TestCase):

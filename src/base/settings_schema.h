@@ -24,12 +24,16 @@ enum class SettingType {
 
 enum class Command : uint8_t {
   kInspect,
+  kPull,
+  kModels,
   kBench,
   kSynth,
   kConfig,
 };
 inline constexpr std::array kCommandNames = std::to_array<std::string_view>({
     "inspect",
+    "pull",
+    "models",
     "bench",
     "synth",
     "config",
@@ -80,7 +84,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
     {.name = "json",
      .type = SettingType::kBool,
      .fallback = "false",
-     .commands = on(Command::kInspect, Command::kBench, Command::kConfig),
+     .commands = on(Command::kInspect, Command::kPull, Command::kModels, Command::kBench, Command::kConfig),
      .flag_only = true,
      .help = "print JSON for a program to read"},
 
@@ -93,7 +97,13 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .commands = on(Command::kInspect, Command::kConfig),
      .tokens = true,
      .value = "MODEL",
-     .help = "a GGUF file or a Hugging Face folder"},
+     .help = "a name that `dspark models` lists, a GGUF file, a Hugging Face folder, or a URL of a GGUF file"},
+    {.name = "path",
+     .type = SettingType::kString,
+     .commands = on(Command::kModels),
+     .flag_only = true,
+     .value = "NAME",
+     .help = "print only the path of this model"},
 
     // The machine.
     {.name = "threads",

@@ -37,9 +37,6 @@ struct KnownModel {
 
 const std::vector<KnownModel>& known_models();
 
-// The default of every command that takes a model.
-inline constexpr const char* kDefaultModel = "smollm2-135m";
-
 // Where models are kept and how packages are fetched.
 struct ModelStore {
   std::string folder;  // cache_dir()/models

@@ -126,8 +126,8 @@ Result<ExitCode> run_command(const CommandSpec& command, std::vector<std::string
     return ExitCode::kOk;
   }
   if (flags.operands.size() < command.min_operands || flags.operands.size() > command.max_operands) {
-    return make_error(ErrorCode::kInvalidArgument, "usage: dspark {} [options] {}; see `dspark {} --help`",
-                      command.name(), command.operands, command.name());
+    return make_error(ErrorCode::kInvalidArgument, "usage: dspark {} [options]{}{}; see `dspark {} --help`",
+                      command.name(), command.operands.empty() ? "" : " ", command.operands, command.name());
   }
   DSPARK_TRY(LoadedSettings loaded,
              load_settings({std::move(flags.values), environment, default_config_file(environment)}));
@@ -181,7 +181,7 @@ int run_command_line(const std::vector<std::string>& arguments, const std::vecto
     result = make_error(ErrorCode::kExhausted, "out of memory; a smaller model, window or batch needs less");
   }
   if (result.ok()) return static_cast<int>(*result);
-  if (result.error().code != ErrorCode::kCancelled) fmt::print(stderr, "dspark: {}\n", result.error().message);
+  if (!result.error().message.empty()) fmt::print(stderr, "dspark: {}\n", result.error().message);
   return static_cast<int>(exit_code_for(result.error().code));
 }
 

@@ -9,6 +9,7 @@
 #include "model/model_file.h"
 #include "tools/command.h"
 #include "tools/io.h"
+#include "tools/model_choice.h"
 
 namespace dspark {
 namespace {
@@ -115,7 +116,8 @@ nlohmann::ordered_json as_json(const ModelFile& file) {
 }  // namespace
 
 Result<ExitCode> cmd_inspect(const Invocation& call) {
-  const std::string& path = call.operands.empty() ? call.settings.get<"model">() : call.operands[0];
+  const std::string& model = call.operands.empty() ? call.settings.get<"model">() : call.operands[0];
+  DSPARK_TRY(const std::string path, local_model(model));
   DSPARK_TRY(const ModelFile file, ModelFile::open(path));
   DSPARK_RETURN_IF_ERROR(call.settings.get<"json">() ? write_json(as_json(file)) : write_output(as_text(file)));
   return ExitCode::kOk;

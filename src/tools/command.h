@@ -47,6 +47,8 @@ struct CommandSpec {
 std::span<const CommandSpec> commands();
 
 Result<ExitCode> cmd_inspect(const Invocation& call);
+Result<ExitCode> cmd_pull(const Invocation& call);
+Result<ExitCode> cmd_models(const Invocation& call);
 Result<ExitCode> cmd_bench(const Invocation& call);
 Result<ExitCode> cmd_synth(const Invocation& call);
 Result<ExitCode> cmd_config(const Invocation& call);
