@@ -1,0 +1,139 @@
+// See bench.h.
+#include "engine/bench.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/kernel_bench.h"
+
+namespace dspark {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Any tokens do: the time of a step does not depend on them.
+int32_t some_token(const Runner& runner, int64_t i) {
+  return static_cast<int32_t>((i * 7919 + 13) % runner.config().vocab);
+}
+
+Status fill(Runner& runner, Sequence& sequence, int tokens, int chunk) {
+  std::vector<RunRow> rows;
+  for (int first = 0; first < tokens; first += chunk) {
+    rows.clear();
+    for (int i = first; i < std::min(tokens, first + chunk); ++i) {
+      rows.push_back({&sequence, some_token(runner, i), false});
+    }
+    rows.back().wants_logits = first + chunk >= tokens;
+    DSPARK_TRY([[maybe_unused]] const StepOutput out, runner.run(rows));
+  }
+  return Ok{};
+}
+
+double run_ms(Runner& runner, std::span<const RunRow> rows, Status* status) {
+  const auto start = Clock::now();
+  if (auto out = runner.run(rows); !out.ok()) *status = out.error();
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// Bytes that a step over `positions` positions of KV reads. Of the embedding only a row is read, unless it is the head.
+double bytes_read(const Runner& runner, int64_t positions) {
+  const Model& model = runner.model();
+  const bool tied = model.weights().head.empty();
+  const double weights =
+      static_cast<double>(model.weights().bytes() - (tied ? 0 : model.weights().embedding.bytes()));
+  return weights + static_cast<double>(positions) * static_cast<double>(model.kv_block_bytes(runner.kv_type())) /
+                       kTilePositions;
+}
+
+void free_all(Runner& runner, std::vector<Sequence>& sequences) {
+  for (Sequence& sequence : sequences) runner.truncate(sequence, 0);
+}
+
+}  // namespace
+
+Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, int steps) {
+  std::vector<Sequence> sequences(static_cast<size_t>(batch));
+  for (Sequence& sequence : sequences) DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
+  std::vector<RunRow> rows;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    rows.push_back({&sequences[i], some_token(runner, static_cast<int64_t>(i)), true});
+  }
+  Status status = Ok{};
+  for (int i = 0; i < 3; ++i) run_ms(runner, rows, &status);
+  runner.step().set_timed(true);
+  runner.step().take_phase_seconds();
+  std::vector<double> times;
+  for (int i = 0; i < steps; ++i) times.push_back(run_ms(runner, rows, &status));
+  runner.step().set_timed(false);
+  DecodeBench out;
+  out.phase_ms = runner.step().take_phase_seconds();
+  for (double& phase : out.phase_ms) phase *= 1e3 / steps;
+  free_all(runner, sequences);
+  DSPARK_RETURN_IF_ERROR(status);
+  out.batch = batch;
+  out.prompt_tokens = prompt_tokens;
+  out.steps = steps;
+  out.step_ms = median(times);
+  out.step_ms_min = *std::min_element(times.begin(), times.end());
+  out.step_ms_max = *std::max_element(times.begin(), times.end());
+  out.tokens_per_second = batch / out.step_ms * 1e3;
+  out.bytes_per_step = bytes_read(runner, int64_t{batch} * (prompt_tokens + 3 + steps / 2));
+  out.bandwidth_bytes_per_second = measure_bandwidth(runner.pool(), runner.model().weights().bytes());
+  out.bandwidth_fraction = out.bytes_per_step / (out.step_ms * 1e-3) / out.bandwidth_bytes_per_second;
+  return out;
+}
+
+Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int repeats) {
+  std::vector<Sequence> sequences(1);
+  DSPARK_RETURN_IF_ERROR(fill(runner, sequences[0], std::min(tokens, 64), chunk));
+  runner.truncate(sequences[0], 0);
+  runner.step().set_timed(true);
+  runner.step().take_phase_seconds();
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    const auto start = Clock::now();
+    DSPARK_RETURN_IF_ERROR(fill(runner, sequences[0], tokens, chunk));
+    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    runner.truncate(sequences[0], 0);
+  }
+  runner.step().set_timed(false);
+  PrefillBench out = {.tokens = tokens, .chunk = chunk};
+  out.phase_ms = runner.step().take_phase_seconds();
+  for (double& phase : out.phase_ms) phase *= 1e3 / repeats;
+  out.seconds = median(times);
+  out.tokens_per_second = tokens / out.seconds;
+  return out;
+}
+
+Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int prompt_tokens, int repeats) {
+  std::vector<Sequence> sequences(1);
+  Sequence& sequence = sequences[0];
+  DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
+  std::vector<std::vector<double>> times(rows.size());
+  Status status = Ok{};
+  // In turn, so that a slow moment of the machine meets every row count.
+  for (int repeat = 0; repeat < repeats + 1; ++repeat) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      std::vector<RunRow> step;
+      for (int r = 0; r < rows[i]; ++r) step.push_back({&sequence, some_token(runner, r), true});
+      const double ms = run_ms(runner, step, &status);
+      runner.truncate(sequence, prompt_tokens);
+      if (repeat > 0) times[i].push_back(ms);
+    }
+  }
+  free_all(runner, sequences);
+  DSPARK_RETURN_IF_ERROR(status);
+  RowsReport out;
+  for (size_t i = 0; i < rows.size(); ++i) out.rows.push_back({rows[i], median(times[i])});
+  const double bandwidth = measure_bandwidth(runner.pool(), runner.model().weights().bytes());
+  out.row_bound_ms = bytes_read(runner, prompt_tokens) / bandwidth * 1e3;
+  return out;
+}
+
+}  // namespace dspark

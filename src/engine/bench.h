@@ -1,0 +1,47 @@
+// Measurements behind `dspark bench decode` and `dspark bench prefill`. One thread; not used while serving.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/runner.h"
+
+namespace dspark {
+
+struct DecodeBench {
+  int batch = 1;
+  int prompt_tokens = 0;  // positions of each sequence before the measured steps
+  int steps = 0;
+  double tokens_per_second = 0.0;    // from the median step
+  double step_ms = 0.0;              // median
+  double step_ms_min = 0.0, step_ms_max = 0.0;
+  double bytes_per_step = 0.0;       // weights and KV that a step reads
+  double bandwidth_bytes_per_second = 0.0;
+  double bandwidth_fraction = 0.0;   // bytes_per_step / step / bandwidth: of one sequence's step only
+  std::array<double, kPhases> phase_ms = {};  // mean
+};
+Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, int steps);
+
+struct PrefillBench {
+  int tokens = 0;
+  int chunk = 0;
+  double tokens_per_second = 0.0;  // median of the repeats
+  double seconds = 0.0;
+  std::array<double, kPhases> phase_ms = {};
+};
+Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int repeats);
+
+// A step of several rows of one sequence, as verification needs it.
+struct RowsBench {
+  int rows;
+  double step_ms;  // median
+};
+struct RowsReport {
+  std::vector<RowsBench> rows;
+  double row_bound_ms;  // bytes that a step reads / bandwidth
+};
+Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int prompt_tokens, int repeats);
+
+}  // namespace dspark

@@ -1,0 +1,109 @@
+// Engine: the public C++ interface. A model is opened once; then prompts become tokens and text, reproducibly: the
+// tokens depend on the model, its numeric settings, the prompt, the sampling parameters and the seed, on nothing else.
+// One thread at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/runner.h"
+#include "engine/sampling_params.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace dspark {
+
+struct EngineOptions {
+  std::string model;  // a GGUF file or a Hugging Face folder
+  RunnerOptions runner;
+  int context = 0;      // positions a sequence may have; 0: what the model was trained for
+  int prompt_chunk = 512;  // rows of a prompt in one step
+};
+
+enum class FinishReason { kStop, kLength, kCancelled };
+const char* finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled"
+
+struct GenerateRequest {
+  std::vector<int32_t> prompt;
+  SamplingParams sampling;
+  int max_tokens = 256;           // at most; the context is a limit of its own
+  std::vector<std::string> stop;  // texts that end the answer and are not part of it
+};
+
+struct GenerateResult {
+  std::vector<int32_t> tokens;  // of the answer, without the one that ended it
+  std::string text;
+  FinishReason finish = FinishReason::kStop;
+  uint64_t seed = 0;
+  int prompt_tokens = 0;
+  int cached_tokens = 0;  // of the prompt, whose KV was already there
+  double prompt_seconds = 0.0;
+  double decode_seconds = 0.0;  // from the first token to the last
+};
+
+// What a stream gets for each token: its text may be empty, or held back while it may become a stop text. False
+// cancels.
+using TokenCallback = std::function<bool(std::string_view text)>;
+
+// The KV of a conversation: a prompt that begins with the tokens already here reuses them.
+struct Conversation {
+  std::vector<int32_t> tokens;
+  Sequence sequence;
+};
+
+struct ScoreOptions {
+  int window = 2048;  // the context starts again every so many tokens
+  int chunk = 128;    // rows a step
+};
+
+struct ScoreResult {
+  std::vector<double> log_probs;  // of token i + 1 of each window, given those before it
+  double perplexity = 0.0;
+  std::string digest;  // SHA-256 over the bits of all logits, in order
+};
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  const ChatTemplate& chat_template() const { return template_; }
+  const ModelConfig& config() const { return runner_->config(); }
+  Runner& runner() { return *runner_; }
+  int context() const { return context_; }
+  double load_seconds() const { return load_seconds_; }
+
+  // The prompt of a conversation (OpenAI's messages), as text.
+  Result<std::string> render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools = {}) const;
+  // Tokens of a rendered prompt: special tokens in it count, and a BOS that the template wrote is not doubled.
+  std::vector<int32_t> encode_rendered(std::string_view prompt) const;
+
+  // kInvalidArgument for a prompt that is empty, too long or holds ids the model does not have.
+  Result<GenerateResult> generate(Conversation& conversation, const GenerateRequest& request,
+                                  const TokenCallback& on_text);
+  void forget(Conversation& conversation);
+
+  Result<ScoreResult> score(std::span<const int32_t> tokens, const ScoreOptions& options,
+                            const std::function<void(size_t done)>& progress);
+
+ private:
+  Engine(std::unique_ptr<Runner> runner, Tokenizer tokenizer, ChatTemplate chat_template, int context, int chunk);
+  Status check_request(const GenerateRequest& request) const;
+  Result<const float*> prefill(Conversation& conversation, const std::vector<int32_t>& prompt);
+  Result<const float*> decode(Conversation& conversation, int32_t token);
+
+  std::unique_ptr<Runner> runner_;
+  Tokenizer tokenizer_;
+  ChatTemplate template_;
+  int context_;
+  int chunk_;
+  double load_seconds_ = 0.0;
+};
+
+}  // namespace dspark

@@ -1,0 +1,91 @@
+// See model_text.h.
+#include "engine/model_text.h"
+
+#include "base/json.h"
+
+namespace dspark {
+namespace {
+
+// GGUF metadata as the tokenizer reads it.
+class GgufMetadata : public MetadataView {
+ public:
+  explicit GgufMetadata(const GgufFile& file) : file_(file) {}
+
+  bool contains(std::string_view key) const override { return file_.entry(key) != nullptr; }
+  std::optional<std::string_view> get_string(std::string_view key) const override {
+    return get<std::string_view>(key);
+  }
+  std::optional<int64_t> get_int(std::string_view key) const override { return get<int64_t>(key); }
+  std::optional<bool> get_bool(std::string_view key) const override { return get<bool>(key); }
+  std::optional<std::vector<std::string_view>> get_strings(std::string_view key) const override {
+    return get<std::vector<std::string_view>>(key);
+  }
+  std::optional<std::vector<float>> get_floats(std::string_view key) const override {
+    return get<std::vector<float>>(key);
+  }
+  std::optional<std::vector<int32_t>> get_ints(std::string_view key) const override {
+    return get<std::vector<int32_t>>(key);
+  }
+  std::optional<std::string_view> get_bytes(std::string_view key) const override {
+    const GgufEntry* entry = file_.entry(key);
+    if (entry == nullptr || entry->type != GgufType::kArray || gguf_scalar_bytes(entry->element) != 1) return {};
+    return std::string_view(reinterpret_cast<const char*>(entry->data.data()), entry->data.size());
+  }
+
+ private:
+  template <class T>
+  std::optional<T> get(std::string_view key) const {
+    Result<T> value = file_.require<T>(key);
+    if (!value.ok()) return {};
+    return std::move(*value);
+  }
+  const GgufFile& file_;
+};
+
+// chat_template of tokenizer_config.json: a text, or a list of named ones of which "default" counts.
+Result<std::string> template_from_config(const HfFolder& folder) {
+  if (folder.tokenizer_config_json().empty()) return std::string();
+  const std::string name = folder.path() + "/tokenizer_config.json";
+  DSPARK_TRY(const nlohmann::json config, parse_json(folder.tokenizer_config_json(), name));
+  const auto found = config.find("chat_template");
+  if (found == config.end() || found->is_null()) return std::string();
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_array()) {
+    for (const nlohmann::json& entry : *found) {
+      DSPARK_TRY(const std::string kind, json_require<std::string>(entry, "name", name));
+      if (kind == "default") return json_require<std::string>(entry, "template", name);
+    }
+  }
+  return make_error(ErrorCode::kCorrupt, "{}: 'chat_template' is neither a text nor a list with a 'default'", name);
+}
+
+}  // namespace
+
+Result<Tokenizer> load_tokenizer(const ModelFile& file) {
+  if (file.gguf() != nullptr) {
+    DSPARK_TRY(TokenizerSpec spec, tokenizer_spec_from_gguf(GgufMetadata(*file.gguf())));
+    return Tokenizer::create(std::move(spec));
+  }
+  const HfFolder& folder = *file.hf();
+  if (folder.tokenizer_json().empty()) {
+    return make_error(ErrorCode::kNotFound, "{}: no tokenizer.json; add the one published with the model", folder.path());
+  }
+  DSPARK_TRY(TokenizerSpec spec, tokenizer_spec_from_json(folder.tokenizer_json(), folder.tokenizer_config_json()));
+  return Tokenizer::create(std::move(spec));
+}
+
+Result<ChatTemplate> load_chat_template(const ModelFile& file) {
+  std::string source;
+  if (file.gguf() != nullptr) {
+    DSPARK_TRY(const std::string_view in_file, file.gguf()->get_or<std::string_view>("tokenizer.chat_template", ""));
+    source = in_file;
+  } else if (!file.hf()->chat_template().empty()) {
+    source = file.hf()->chat_template();
+  } else {
+    DSPARK_TRY(source, template_from_config(*file.hf()));
+  }
+  if (source.empty()) return ChatTemplate::chatml();
+  return ChatTemplate::parse(source);
+}
+
+}  // namespace dspark
