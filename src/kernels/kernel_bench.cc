@@ -53,7 +53,8 @@ KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates
   const int k = is_float(type) ? 256 : 768;
   const int strips = kernels.pairs ? 2 : 1;
   const std::vector<uint8_t> file(static_cast<size_t>(dtype_bytes(type, int64_t{strips} * kStripRows * k)), 0x11);
-  const PackedMatrix weights = PackedMatrix::pack(pool, type, strips * kStripRows, k, file.data());
+  Arena arena;
+  const PackedMatrix weights = PackedMatrix::pack(pool, arena, type, strips * kStripRows, k, file.data());
   const std::vector<float> x(static_cast<size_t>(kTokens * k), 0.5f);
   Activations activations;
   activations.resize(kTokens, k);

@@ -43,9 +43,16 @@ void compute_strips(const MatmulKernels& kernels, const PackedMatrix& weights, i
     }
     data = unpack_scratch.data();
   }
-  for (int first = 0; first < input.rows; first += kernels.tile) {
-    const int tokens = std::min(kernels.tile, input.rows - first);
+  // Unpacked strips are computed from cache: meanwhile memory can bring the next ones.
+  const int tiles = (input.rows + kernels.tile - 1) / kernels.tile;
+  const bool fetch = unpack && strip + 2 * count <= weights.strips();
+  const int64_t fetch_bytes = fetch ? count * weights.strip_bytes() / (int64_t{tiles} * pieces) + 1 : 0;
+  const int rows_per_tile = (input.rows + tiles - 1) / tiles;  // 5 rows are 3 and 2, not 4 and 1
+  for (int first = 0, i = 0; first < input.rows; first += rows_per_tile, ++i) {
+    const int tokens = std::min(rows_per_tile, input.rows - first);
     TokenTile tile = make_tile(input, first, tokens);
+    if (fetch) tile.next = weights.strip(strip + count) + i * pieces * fetch_bytes;
+    tile.next_bytes = static_cast<int>(fetch_bytes);
     for (int t = 0; t < tokens; ++t) tile.out[t] = out + (first + t) * stride;
     if (count == 2 && kernels.pairs) {
       (unpack ? type.unpacked_pair : type.packed_pair)[tokens - 1](data, bytes, pieces, tile);

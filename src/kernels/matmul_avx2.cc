@@ -121,10 +121,12 @@ void strip(const uint8_t* weights, int pieces, const TokenTile& tile) {
   F32 acc[kT];
   for (int t = 0; t < kT; ++t) x[t] = tile.blocks[t], wide[t] = tile.wide[t], acc[t] = f32_zero();
   Source source(weights, 0);
+  const uint8_t* next = tile.next;
   for (int p = 0; p < pieces; source.advance(++p)) {
     accumulate<kL, kT, 0>(source, x, wide, p, acc);
     if constexpr (kL.subs() == 2) accumulate<kL, kT, 1>(source, x, wide, p, acc);
     for (int t = 0; t < kT; ++t) ++x[t];
+    next = fetch(next, tile.next_bytes);
   }
   for (int t = 0; t < kT; ++t) f32_store(tile.out[t], acc[t]);
 }

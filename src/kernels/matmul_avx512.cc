@@ -73,12 +73,14 @@ inline void strips(const uint8_t* weights, int64_t stride, int pieces, const Tok
     for (int t = 0; t < kT; ++t) acc[s][t] = f32_zero();
   }
   Source source[2] = {Source(weights, 0), Source(weights + stride, 0)};
+  const uint8_t* next = tile.next;
   for (int p = 0; p < pieces;) {
     accumulate<kL, kS, kT, 0>(source, x, acc);
     if constexpr (kL.subs() == 2) accumulate<kL, kS, kT, 1>(source, x, acc);
     ++p;
     for (int s = 0; s < kS; ++s) source[s].advance(p);
     for (int t = 0; t < kT; ++t) ++x[t];
+    next = fetch(next, tile.next_bytes);
   }
   for (int s = 0; s < kS; ++s) {
     for (int t = 0; t < kT; ++t) f32_store(tile.out[t] + s * kStripRows, acc[s][t]);

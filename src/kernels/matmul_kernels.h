@@ -16,6 +16,8 @@ struct TokenTile {
   const int16_t* wide[kMaxTile];            // [k] each; null unless the kernels want it
   const float* floats[kMaxTile];            // [k] each, for float weights
   float* out[kMaxTile];                     // where the tile's first output row goes, per token
+  const uint8_t* next;                      // weights to fetch into cache meanwhile, `next_bytes` for each piece
+  int next_bytes;
 };
 
 // One strip of 16 output rows times `tile` tokens: 16 values to each out[t]. `strip` is packed or unpacked, `pieces`

@@ -58,7 +58,8 @@ std::vector<uint8_t> random_weights(const Case& c, uint32_t seed) {
 std::vector<float> product(Isa isa, int threads, const Case& c, const std::vector<uint8_t>& weights,
                            const std::vector<float>& x, int rows) {
   ThreadPool pool({.threads = threads});
-  const PackedMatrix packed = PackedMatrix::pack(pool, c.type, c.n, c.k, weights.data());
+  Arena arena;
+  const PackedMatrix packed = PackedMatrix::pack(pool, arena, c.type, c.n, c.k, weights.data());
   Activations activations;
   MatmulInput input = {.rows = rows};
   if (is_float(c.type)) {
@@ -187,7 +188,8 @@ TEST(Matmul, PickedRowsAndBiasEqualWholeProducts) {
   const std::vector<float> x = random_floats(6 * c.k, 8, 1.0f), bias = random_floats(c.n, 9, 1.0f);
   const std::vector<float> whole = product(best_isa(), 1, c, weights, x, 6);
   ThreadPool pool({.threads = 2});
-  const PackedMatrix packed = PackedMatrix::pack(pool, c.type, c.n, c.k, weights.data());
+  Arena arena;
+  const PackedMatrix packed = PackedMatrix::pack(pool, arena, c.type, c.n, c.k, weights.data());
   Activations activations;
   activations.resize(6, c.k);
   for (int r = 0; r < 6; ++r) {
@@ -210,7 +212,8 @@ TEST(PackedMatrix, DequantisedRowsAreTheFilesValues) {
   for (DType type : all_types()) {
     const Case c = {type, 21, 512};
     const std::vector<uint8_t> weights = random_weights(c, 10);
-    const PackedMatrix packed = PackedMatrix::pack(pool, type, c.n, c.k, weights.data());
+    Arena arena;
+    const PackedMatrix packed = PackedMatrix::pack(pool, arena, type, c.n, c.k, weights.data());
     std::vector<float> expected(static_cast<size_t>(c.k)), row(static_cast<size_t>(c.k));
     for (int64_t n = 0; n < c.n; ++n) {
       format_of(type).dequantise(weights.data() + n * dtype_bytes(type, c.k), c.k, expected.data());
@@ -225,7 +228,8 @@ TEST(PackedMatrix, IsNoLargerThanTheFileBySevenPercent) {
   for (DType type : all_types()) {
     const Case c = {type, 16, 512};
     const std::vector<uint8_t> weights = random_weights(c, 11);
-    const PackedMatrix packed = PackedMatrix::pack(pool, type, c.n, c.k, weights.data());
+    Arena arena;
+    const PackedMatrix packed = PackedMatrix::pack(pool, arena, type, c.n, c.k, weights.data());
     EXPECT_LE(packed.bytes(), 1.07 * static_cast<double>(weights.size())) << dtype_info(type).name;
   }
 }

@@ -77,17 +77,17 @@ PackedLayout layout_of(DType type) {
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(DType type, int64_t rows, int64_t k) : type_(type), rows_(rows), k_(k) {
+PackedMatrix::PackedMatrix(Arena& arena, DType type, int64_t rows, int64_t k) : type_(type), rows_(rows), k_(k) {
   const int block = is_float(type) ? 1 : layout_of(type).elements;
   DSPARK_CHECK(rows > 0 && k > 0 && k % block == 0, "{} matrix [{}, {}]: k must be a multiple of {}",
                dtype_info(type).name, rows, k, block);
   strip_bytes_ = is_float(type) ? k * kStripRows * element_bytes(type) : k / block * layout_of(type).block_bytes();
-  data_.ensure(static_cast<size_t>(bytes()) + 64);  // kernels may load a whole vector at the end
+  data_ = arena.allocate(static_cast<size_t>(bytes()) + 64);  // kernels may load a whole vector at the end
 }
 
 // rows[r] is null beyond the end of the matrix: such rows are zero.
 void PackedMatrix::pack_strip(int64_t strip, const uint8_t* const* rows) {
-  uint8_t* out = data_.data() + strip * strip_bytes_;
+  uint8_t* out = data_ + strip * strip_bytes_;
   if (is_float(type_)) {
     const int bytes = element_bytes(type_);
     for (int r = 0; r < kStripRows; ++r) {
@@ -115,9 +115,9 @@ void PackedMatrix::pack_strip(int64_t strip, const uint8_t* const* rows) {
   }
 }
 
-PackedMatrix PackedMatrix::pack(ThreadPool& pool, DType type, int64_t rows, int64_t k, const uint8_t* data,
+PackedMatrix PackedMatrix::pack(ThreadPool& pool, Arena& arena, DType type, int64_t rows, int64_t k, const uint8_t* data,
                                 std::span<const int32_t> order) {
-  PackedMatrix out(type, rows, k);
+  PackedMatrix out(arena, type, rows, k);
   const int64_t row_bytes = dtype_bytes(type, k);
   pool.run(static_cast<int>(out.strips()), [&](int strip) {
     const uint8_t* pointers[kStripRows];
@@ -130,9 +130,9 @@ PackedMatrix PackedMatrix::pack(ThreadPool& pool, DType type, int64_t rows, int6
   return out;
 }
 
-PackedMatrix PackedMatrix::quantise(ThreadPool& pool, DType type, int64_t rows, int64_t k, DType source,
+PackedMatrix PackedMatrix::quantise(ThreadPool& pool, Arena& arena, DType type, int64_t rows, int64_t k, DType source,
                                     const uint8_t* data, std::span<const int32_t> order) {
-  PackedMatrix out(type, rows, k);
+  PackedMatrix out(arena, type, rows, k);
   const int64_t source_bytes = dtype_bytes(source, k);
   const int64_t row_bytes = dtype_bytes(type, k);
   pool.run(static_cast<int>(out.strips()), [&](int strip) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/buffer.h"
+#include "base/arena.h"
 #include "base/thread_pool.h"
 #include "kernels/dtype.h"
 
@@ -15,13 +15,13 @@ class PackedMatrix {
  public:
   PackedMatrix() = default;
 
-  // Packs `data`, [rows, k] in file layout of `type`. k must be a multiple of the type's block (and of 32 for
+  // Packs `data`, [rows, k] in file layout of `type`, into memory of `arena`. k must be a multiple of the type's block (and of 32 for
   // quantised types); the caller has checked it.
   // `order`, if not empty, is [rows]: row i of the matrix is row order[i] of the data.
-  static PackedMatrix pack(ThreadPool& pool, DType type, int64_t rows, int64_t k, const uint8_t* data,
+  static PackedMatrix pack(ThreadPool& pool, Arena& arena, DType type, int64_t rows, int64_t k, const uint8_t* data,
                            std::span<const int32_t> order = {});
   // As pack, but each row is quantised from `source` to `type` first; both are row-major [rows, k].
-  static PackedMatrix quantise(ThreadPool& pool, DType type, int64_t rows, int64_t k, DType source,
+  static PackedMatrix quantise(ThreadPool& pool, Arena& arena, DType type, int64_t rows, int64_t k, DType source,
                                const uint8_t* data, std::span<const int32_t> order = {});
 
   // Row `row` as floats [k]: the exact values of the weights.
@@ -33,20 +33,20 @@ class PackedMatrix {
   int64_t k() const { return k_; }
   int64_t strips() const { return (rows_ + 15) / 16; }
   int64_t strip_bytes() const { return strip_bytes_; }
-  const uint8_t* strip(int64_t i) const { return data_.data() + i * strip_bytes_; }
+  const uint8_t* strip(int64_t i) const { return data_ + i * strip_bytes_; }
   // k in the unit of the kernels: pieces of 32, or single values for float types.
   int pieces() const { return static_cast<int>(is_float(type_) ? k_ : k_ / 32); }
   int64_t bytes() const { return strips() * strip_bytes_; }
 
  private:
-  PackedMatrix(DType type, int64_t rows, int64_t k);
+  PackedMatrix(Arena& arena, DType type, int64_t rows, int64_t k);
   void pack_strip(int64_t strip, const uint8_t* const* rows);
 
   DType type_ = DType::kF32;
   int64_t rows_ = 0;
   int64_t k_ = 0;
   int64_t strip_bytes_ = 0;
-  Buffer<uint8_t> data_;  // [strips][strip_bytes]
+  uint8_t* data_ = nullptr;  // [strips][strip_bytes], in the arena
 };
 
 }  // namespace dspark

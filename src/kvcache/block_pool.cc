@@ -9,12 +9,12 @@ Result<uint8_t*> BlockPool::acquire() {
     free_.pop_back();
     return block;
   }
-  if (static_cast<int64_t>(memory_.size()) >= max_blocks_) {
+  if (made_ >= max_blocks_) {
     return make_error(ErrorCode::kExhausted, "all {} KV blocks of {} bytes are in use; shorten the context",
                       max_blocks_, block_bytes_);
   }
-  memory_.emplace_back(static_cast<size_t>(block_bytes_));
-  return memory_.back().data();
+  ++made_;
+  return arena_.allocate(static_cast<size_t>(block_bytes_));
 }
 
 }  // namespace dspark

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/arena.h"
 #include "base/result.h"
 
 namespace dspark {
@@ -19,13 +19,14 @@ class BlockPool {
   void release(uint8_t* block) { free_.push_back(block); }
 
   int64_t block_bytes() const { return block_bytes_; }
-  int64_t used() const { return static_cast<int64_t>(memory_.size() - free_.size()); }
+  int64_t used() const { return made_ - static_cast<int64_t>(free_.size()); }
   int64_t limit() const { return max_blocks_; }
 
  private:
   int64_t block_bytes_;
   int64_t max_blocks_;
-  std::vector<Buffer<uint8_t>> memory_;
+  int64_t made_ = 0;
+  Arena arena_;
   std::vector<uint8_t*> free_;
 };
 

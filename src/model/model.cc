@@ -8,8 +8,10 @@ Result<Model> Model::load(const ModelFile& file, ThreadPool& pool, const LoadOpt
   DSPARK_TRY(model.architecture_, find_architecture(file));
   DSPARK_TRY(ModelConfig config, model.architecture_->read_config(file));
   DSPARK_RETURN_IF_ERROR(check_config(config, file.tensors().path()));
-  WeightLoader loader(file, pool, options);
+  auto arena = std::make_unique<Arena>();
+  WeightLoader loader(file, pool, *arena, options);
   DSPARK_TRY(ModelWeights weights, model.architecture_->load_weights(config, loader));
+  weights.arena = std::move(arena);
   model.config_ = std::make_unique<ModelConfig>(std::move(config));
   model.weights_ = std::make_unique<ModelWeights>(std::move(weights));
   return model;

@@ -60,8 +60,8 @@ PackedMatrix WeightLoader::pack(const TensorView& view, int64_t rows, int64_t k,
                                 std::span<const int32_t> order) {
   const DType type =
       options_.quantize && is_float(view.type) ? quantised_type(*options_.quantize, view.type, k) : view.type;
-  if (type == view.type) return PackedMatrix::pack(pool_, type, rows, k, data, order);
-  return PackedMatrix::quantise(pool_, type, rows, k, view.type, data, order);
+  if (type == view.type) return PackedMatrix::pack(pool_, arena_, type, rows, k, data, order);
+  return PackedMatrix::quantise(pool_, arena_, type, rows, k, view.type, data, order);
 }
 
 Result<PackedMatrix> WeightLoader::matrix(const TensorName& name, int64_t rows, int64_t k, int layer, int expert,

@@ -2,11 +2,13 @@
 // starting thread with the pool's help; read-only afterwards, shared by all threads.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/buffer.h"
 #include "base/thread_pool.h"
 #include "kernels/packed_matrix.h"
@@ -44,6 +46,7 @@ struct LayerWeights {
 };
 
 struct ModelWeights {
+  std::unique_ptr<Arena> arena;  // where all matrices lie
   PackedMatrix embedding;  // [vocab, hidden]
   PackedMatrix head;       // [vocab, hidden]; empty when it is the embedding
   NormWeights final_norm;  // [hidden]
@@ -66,8 +69,9 @@ struct LoadOptions {
 // Finds tensors, checks their shapes, packs them and drops their file pages.
 class WeightLoader {
  public:
-  WeightLoader(const ModelFile& file, ThreadPool& pool, const LoadOptions& options)
-      : file_(file), pool_(pool), options_(options) {}
+  // Matrices are packed into `arena`, which must outlive them.
+  WeightLoader(const ModelFile& file, ThreadPool& pool, Arena& arena, const LoadOptions& options)
+      : file_(file), pool_(pool), arena_(arena), options_(options) {}
 
   bool is_gguf() const { return file_.gguf() != nullptr; }
   bool contains(const TensorName& name, int layer = 0, int expert = 0) const;
@@ -90,6 +94,7 @@ class WeightLoader {
 
   const ModelFile& file_;
   ThreadPool& pool_;
+  Arena& arena_;
   LoadOptions options_;
 };
 
