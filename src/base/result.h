@@ -82,4 +82,5 @@ Error make_error(ErrorCode code, fmt::format_string<Args...> format, Args&&... a
 
 // DSPARK_RETURN_IF_ERROR(call()): for a Status.
 #define DSPARK_RETURN_IF_ERROR(expression) \
-  if (auto status = (expression); !status.ok()) return status.error()
+  if (auto DSPARK_CONCAT(status_, __LINE__) = (expression); !DSPARK_CONCAT(status_, __LINE__).ok()) \
+    return DSPARK_CONCAT(status_, __LINE__).error()
