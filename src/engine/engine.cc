@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <limits>
 
 #include "base/exact_math.h"
 #include "base/sha256.h"
@@ -17,6 +17,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// The bits of all logits, NaN in one form.
+void add_bits(const float* logits, size_t count, Sha256* digest) {
+  std::vector<float> canonical(logits, logits + count);
+  for (float& x : canonical) x = x == x ? x : std::numeric_limits<float>::quiet_NaN();
+  digest->update({reinterpret_cast<const uint8_t*>(canonical.data()), count * sizeof(float)});
+}
+
+// log softmax(logits)[token]; NaN where a logit is NaN. `maxima` is scratch.
+double log_probability(const Ops& ops, const float* logits, int64_t vocab, int32_t token, Buffer<float>* maxima) {
+  maxima->ensure(static_cast<size_t>(survey_size(vocab)));
+  if (!ops.survey(logits, vocab, maxima->data())) return std::numeric_limits<double>::quiet_NaN();
+  const float max = (*maxima)[static_cast<size_t>(ops.argmax(maxima->data(), survey_size(vocab)))];
+  const float lowest = -std::numeric_limits<float>::infinity();
+  const int64_t sum = ops.exp_sum(logits, maxima->data(), vocab, max, 1.0f, lowest);
+  constexpr double kLogTwo = 0x1.62e42fefa39efp-1;
+  const double log_sum = exact_log(static_cast<double>(sum)) - kWeightBits * kLogTwo;
+  return static_cast<double>(logits[token]) - static_cast<double>(max) - log_sum;
+}
 
 }  // namespace
 
@@ -37,7 +56,11 @@ Engine::Engine(std::unique_ptr<Runner> runner, Tokenizer tokenizer, ChatTemplate
       tokenizer_(std::move(tokenizer)),
       template_(std::move(chat_template)),
       context_(context),
-      chunk_(chunk) {}
+      chunk_(chunk) {
+  for (int32_t id = 0; id < tokenizer_.size(); ++id) {
+    if (tokenizer_.is_end_of_generation(id)) end_tokens_.push_back(id);
+  }
+}
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   const auto start = Clock::now();
@@ -124,10 +147,12 @@ Result<const float*> Engine::decode(Conversation& conversation, int32_t token) {
 Result<GenerateResult> Engine::generate(Conversation& conversation, const GenerateRequest& request,
                                         const TokenCallback& on_text) {
   DSPARK_RETURN_IF_ERROR(check_request(request));
-  DSPARK_TRY(Sampler sampler, Sampler::create(runner_->ops(), request.sampling, tokenizer_, config().vocab));
-  sampler.begin(request.prompt);
+  DSPARK_TRY(const Sampler sampler,
+             Sampler::create(runner_->ops(), request.sampling, config().vocab, end_tokens_));
+  TokenHistory history(request.sampling, request.prompt);
+  DrawScratch scratch(runner_->ops());
   GenerateResult result;
-  result.seed = sampler.seed();
+  result.seed = request.sampling.seed;
   result.prompt_tokens = static_cast<int>(request.prompt.size());
   StreamDecoder decoder(tokenizer_, {});
   StopMatcher matcher(request.stop);
@@ -145,12 +170,14 @@ Result<GenerateResult> Engine::generate(Conversation& conversation, const Genera
   const int room = std::min(request.max_tokens, context_ - result.prompt_tokens);
   result.finish = FinishReason::kLength;
   for (int i = 0; i < room; ++i) {
-    DSPARK_TRY(const Draw draw, sampler.draw(logits, static_cast<uint64_t>(conversation.sequence.length)));
+    const DrawRow row = {logits, static_cast<uint64_t>(conversation.sequence.length)};
+    DSPARK_TRY(const Draw draw, sampler.draw(row, history, scratch));
     if (sampler.ends(draw.token)) {
       result.finish = FinishReason::kStop;
       break;
     }
     result.tokens.push_back(draw.token);
+    history.append(draw.token);
     const bool wanted = show(matcher.push(decoder.push(draw.token)));
     if (matcher.stopped() || !wanted) {
       result.finish = wanted ? FinishReason::kStop : FinishReason::kCancelled;
@@ -173,6 +200,7 @@ Result<ScoreResult> Engine::score(std::span<const int32_t> tokens, const ScoreOp
                                   const std::function<void(size_t done)>& progress) {
   ScoreResult result;
   Sha256 digest;
+  Buffer<float> maxima;
   const size_t vocab = static_cast<size_t>(config().vocab);
   const size_t window = static_cast<size_t>(std::min(options.window, context_));
   Sequence sequence;
@@ -187,9 +215,10 @@ Result<ScoreResult> Engine::score(std::span<const int32_t> tokens, const ScoreOp
       DSPARK_TRY(const StepOutput out, runner_->run(rows));
       for (size_t i = first; i < last; ++i) {
         const float* logits = out.logits + (i - first) * vocab;
-        digest.update(canonical_bytes(logits, vocab));
+        add_bits(logits, vocab, &digest);
         if (i + 1 == end) continue;
-        result.log_probs.push_back(log_probability(runner_->ops(), logits, vocab, tokens[i + 1]));
+        result.log_probs.push_back(
+            log_probability(runner_->ops(), logits, static_cast<int64_t>(vocab), tokens[i + 1], &maxima));
         total += result.log_probs.back();
       }
       if (progress) progress(last);
@@ -197,7 +226,7 @@ Result<ScoreResult> Engine::score(std::span<const int32_t> tokens, const ScoreOp
     runner_->truncate(sequence, 0);
   }
   result.perplexity = exact_exp(-total / static_cast<double>(std::max<size_t>(1, result.log_probs.size())));
-  result.digest = digest.hex();
+  result.digest = to_hex(digest.finish());
   return result;
 }
 

@@ -103,6 +103,7 @@ class Engine {
   ChatTemplate template_;
   int context_;
   int chunk_;
+  std::vector<int32_t> end_tokens_;
   double load_seconds_ = 0.0;
 };
 

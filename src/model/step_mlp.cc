@@ -1,8 +1,9 @@
 // The MLPs of a step: gated, and mixtures of gated experts. The step's thread; loops run on the pool.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
-#include "base/check.h"
+#include "base/exact_math.h"
 #include "model/step_internal.h"
 
 namespace dspark {
@@ -70,9 +71,10 @@ void Step::gated_mlp(const LayerWeights& weights, const NormWeights& post_norm) 
 void Step::route_row(int row) {
   const int experts = config_.experts, used = config_.experts_used;
   float* scores = router_.data() + int64_t{row} * experts;
-  const float top = ops_.max(scores, experts);
-  double sum = 0.0;
-  ops_.exp_sum(scores, experts, top, &sum);
+  double top = -std::numeric_limits<double>::infinity(), sum = 0.0;
+  for (int e = 0; e < experts; ++e) top = std::max(top, static_cast<double>(scores[e]));
+  auto weight = [&](int e) { return exact_exp(static_cast<double>(scores[e]) - top); };
+  for (int e = 0; e < experts; ++e) sum += weight(e);
   int32_t* ids = expert_id_.data() + int64_t{row} * used;
   float* share = expert_weight_.data() + int64_t{row} * used;
   std::vector<int32_t> order(static_cast<size_t>(experts));
@@ -88,9 +90,7 @@ void Step::route_row(int row) {
   double kept = 0.0;
   for (int i = 0; i < used; ++i) {
     ids[i] = order[static_cast<size_t>(i)];
-    double probability = 0.0;
-    ops_.exp_sum(scores + ids[i], 1, top, &probability);
-    share[i] = static_cast<float>(probability / sum);
+    share[i] = static_cast<float>(weight(ids[i]) / sum);
     kept += static_cast<double>(share[i]);
   }
   for (int i = 0; config_.normalise_experts && i < used; ++i) {
