@@ -31,8 +31,7 @@ class GuardedBuilder final : public nlohmann::json_sax<json> {
   bool end_array() override { return close(); }
 
   bool key(std::string& value) override {
-    if (stack_.back()->contains(value))
-      return fail(fmt::format("the key {} stands twice in one object", quote(value)));
+    if (stack_.back()->contains(value)) return fail(fmt::format("the key {} stands twice in one object", quote(value)));
     key_ = std::move(value);
     return true;
   }

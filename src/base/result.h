@@ -81,6 +81,6 @@ Error make_error(ErrorCode code, fmt::format_string<Args...> format, Args&&... a
   declaration = std::move(result).value()
 
 // DSPARK_RETURN_IF_ERROR(call()): for a Status.
-#define DSPARK_RETURN_IF_ERROR(expression) \
+#define DSPARK_RETURN_IF_ERROR(expression)                                                          \
   if (auto DSPARK_CONCAT(status_, __LINE__) = (expression); !DSPARK_CONCAT(status_, __LINE__).ok()) \
-    return DSPARK_CONCAT(status_, __LINE__).error()
+  return DSPARK_CONCAT(status_, __LINE__).error()

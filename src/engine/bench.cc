@@ -45,10 +45,9 @@ double median(std::vector<double> values) {
 double bytes_read(const Runner& runner, int64_t positions) {
   const Model& model = runner.model();
   const bool tied = model.weights().head.empty();
-  const double weights =
-      static_cast<double>(model.weights().bytes() - (tied ? 0 : model.weights().embedding.bytes()));
-  return weights + static_cast<double>(positions) * static_cast<double>(model.kv_block_bytes(runner.kv_type())) /
-                       kTilePositions;
+  const double weights = static_cast<double>(model.weights().bytes() - (tied ? 0 : model.weights().embedding.bytes()));
+  return weights +
+         static_cast<double>(positions) * static_cast<double>(model.kv_block_bytes(runner.kv_type())) / kTilePositions;
 }
 
 void free_all(Runner& runner, std::vector<Sequence>& sequences) {

@@ -14,12 +14,12 @@ struct DecodeBench {
   int batch = 1;
   int prompt_tokens = 0;  // positions of each sequence before the measured steps
   int steps = 0;
-  double tokens_per_second = 0.0;    // from the median step
-  double step_ms = 0.0;              // median
+  double tokens_per_second = 0.0;  // from the median step
+  double step_ms = 0.0;            // median
   double step_ms_min = 0.0, step_ms_max = 0.0;
-  double bytes_per_step = 0.0;       // weights and KV that a step reads
+  double bytes_per_step = 0.0;  // weights and KV that a step reads
   double bandwidth_bytes_per_second = 0.0;
-  double bandwidth_fraction = 0.0;   // bytes_per_step / step / bandwidth: of one sequence's step only
+  double bandwidth_fraction = 0.0;            // bytes_per_step / step / bandwidth: of one sequence's step only
   std::array<double, kPhases> phase_ms = {};  // mean
 };
 Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, int steps);

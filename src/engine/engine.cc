@@ -118,8 +118,8 @@ Status Engine::check_request(const GenerateRequest& request) const {
 
 // Brings the conversation to `prompt` and returns the logits behind its last token.
 Result<const float*> Engine::prefill(Conversation& conversation, const std::vector<int32_t>& prompt) {
-  const auto [old_end, new_end] = std::mismatch(conversation.tokens.begin(), conversation.tokens.end(), prompt.begin(),
-                                                prompt.end());
+  const auto [old_end, new_end] =
+      std::mismatch(conversation.tokens.begin(), conversation.tokens.end(), prompt.begin(), prompt.end());
   // The last token runs again even if all is cached: its logits are wanted.
   const size_t kept = std::min(static_cast<size_t>(new_end - prompt.begin()), prompt.size() - 1);
   runner_->truncate(conversation.sequence, static_cast<int>(kept));
@@ -147,8 +147,7 @@ Result<const float*> Engine::decode(Conversation& conversation, int32_t token) {
 Result<GenerateResult> Engine::generate(Conversation& conversation, const GenerateRequest& request,
                                         const TokenCallback& on_text) {
   DSPARK_RETURN_IF_ERROR(check_request(request));
-  DSPARK_TRY(const Sampler sampler,
-             Sampler::create(runner_->ops(), request.sampling, config().vocab, end_tokens_));
+  DSPARK_TRY(const Sampler sampler, Sampler::create(runner_->ops(), request.sampling, config().vocab, end_tokens_));
   TokenHistory history(request.sampling, request.prompt);
   DrawScratch scratch(runner_->ops());
   GenerateResult result;

@@ -22,7 +22,7 @@ namespace dspark {
 struct EngineOptions {
   std::string model;  // a GGUF file or a Hugging Face folder
   RunnerOptions runner;
-  int context = 0;      // positions a sequence may have; 0: what the model was trained for
+  int context = 0;         // positions a sequence may have; 0: what the model was trained for
   int prompt_chunk = 512;  // rows of a prompt in one step
 };
 

@@ -12,9 +12,7 @@ class GgufMetadata : public MetadataView {
   explicit GgufMetadata(const GgufFile& file) : file_(file) {}
 
   bool contains(std::string_view key) const override { return file_.entry(key) != nullptr; }
-  std::optional<std::string_view> get_string(std::string_view key) const override {
-    return get<std::string_view>(key);
-  }
+  std::optional<std::string_view> get_string(std::string_view key) const override { return get<std::string_view>(key); }
   std::optional<int64_t> get_int(std::string_view key) const override { return get<int64_t>(key); }
   std::optional<bool> get_bool(std::string_view key) const override { return get<bool>(key); }
   std::optional<std::vector<std::string_view>> get_strings(std::string_view key) const override {
@@ -68,7 +66,8 @@ Result<Tokenizer> load_tokenizer(const ModelFile& file) {
   }
   const HfFolder& folder = *file.hf();
   if (folder.tokenizer_json().empty()) {
-    return make_error(ErrorCode::kNotFound, "{}: no tokenizer.json; add the one published with the model", folder.path());
+    return make_error(ErrorCode::kNotFound, "{}: no tokenizer.json; add the one published with the model",
+                      folder.path());
   }
   DSPARK_TRY(TokenizerSpec spec, tokenizer_spec_from_json(folder.tokenizer_json(), folder.tokenizer_config_json()));
   return Tokenizer::create(std::move(spec));

@@ -90,7 +90,8 @@ void check_row_law(const std::string& path, size_t length, size_t portable_lengt
     expect_same(logits_of(path, tokens, {.isa = isa, .threads = 2}), whole, isa_name(isa));
   }
   const std::vector<int32_t> few(tokens.begin(), tokens.begin() + static_cast<int64_t>(portable_length));
-  const std::vector<float> part(whole.begin(), whole.begin() + static_cast<int64_t>(portable_length * whole.size() / length));
+  const std::vector<float> part(whole.begin(),
+                                whole.begin() + static_cast<int64_t>(portable_length * whole.size() / length));
   expect_same(logits_of(path, few, {.isa = Isa::kPortable, .threads = 2}), part, "portable");
 }
 

@@ -11,8 +11,8 @@ namespace dspark {
 // As Ops::rms_norm, with four sums side by side.
 void free_rms_norm_avx2(const float* x, const float* weight, int n, float eps, float* out);
 
-// One strip of Q4_1 (packed_layout.h) times one token: all integer dots of a strip row of pieces are scaled in pairs and
-// two sums per row are kept, to be added at the end.
+// One strip of Q4_1 (packed_layout.h) times one token: all integer dots of a strip row of pieces are scaled in pairs
+// and two sums per row are kept, to be added at the end.
 void free_q4_1_strip_avx2(const uint8_t* strip, int pieces, const ActivationBlock* x, float* out);
 
 // One strip of F16 times one token: four sums per row over K, so that the latency of the multiply-add is hidden.

@@ -2,9 +2,8 @@
 #include "kernels/free_order.h"
 
 #include "kernels/lanes_avx2.h"
-#include "kernels/ops.h"
-#include "kernels/ops.inl"
 #include "kernels/packed_layout.h"
+#include "kernels/vector_math.inl"
 #include "kernels/weights.inl"
 
 namespace dspark {
@@ -24,7 +23,8 @@ void free_rms_norm_avx2(const float* x, const float* weight, int n, float eps, f
   }
   const float mean = lanes_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<float>(n);
   const F32 factor = f32_set(1.0f / __builtin_sqrtf(mean + eps));
-  map_lanes(n, out, [&](F32 value, F32 w) { return value * factor * w; }, x, weight);
+  map_lanes(
+      n, out, [&](F32 value, F32 w) { return value * factor * w; }, x, weight);
 }
 
 namespace {
@@ -43,7 +43,8 @@ inline void add_piece(const PackedSource<kQ4_1Layout>& source, const ActivationB
           asm("" : "+x"(a), "+x"(b));
         }(),
         ...);
-  }(std::make_integer_sequence<int, kGroups>());
+  }
+  (std::make_integer_sequence<int, kGroups>());
   const __m256i ones = _mm256_set1_epi16(1);
   const I32 dot = {_mm256_madd_epi16(a, ones), _mm256_madd_epi16(b, ones)};
   *acc = fma(source.scale(0) * f32_set(x.scale), to_f32(dot), *acc);

@@ -18,6 +18,9 @@ struct I32 {
 struct Mask {
   __m256 a, b;
 };
+struct Wide {
+  __m256i a, b;
+};
 struct Codes {
   __m256i a, b;
 };
@@ -83,15 +86,18 @@ inline F32 to_f32(I32 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x
 inline I32 to_i32(F32 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
 inline F32 as_f32(I32 x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 inline I32 as_i32(F32 x) { return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
-inline void multiply_wide_half(__m256i x, __m256i y, __m256i* high, __m256i* low) {
-  const __m256i even = _mm256_mul_epu32(x, y);
-  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32));
-  *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
-  *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+
+inline Wide wide_load(const uint64_t* p) { return {load256(p), load256(p + 4)}; }
+inline Wide wide_set(uint64_t x) {
+  const __m256i v = _mm256_set1_epi64x(static_cast<int64_t>(x));
+  return {v, v};
 }
-inline void multiply_wide(I32 x, I32 y, I32* high, I32* low) {
-  multiply_wide_half(x.a, y.a, &high->a, &low->a);
-  multiply_wide_half(x.b, y.b, &high->b, &low->b);
+inline Wide operator^(Wide x, Wide y) { return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
+inline Wide multiply_low(Wide x, Wide y) { return {_mm256_mul_epu32(x.a, y.a), _mm256_mul_epu32(x.b, y.b)}; }
+inline Wide high_half(Wide x) { return {_mm256_srli_epi64(x.a, 32), _mm256_srli_epi64(x.b, 32)}; }
+inline I32 interleave_low(Wide even, Wide odd) {
+  return {_mm256_blend_epi32(even.a, _mm256_slli_epi64(odd.a, 32), 0xAA),
+          _mm256_blend_epi32(even.b, _mm256_slli_epi64(odd.b, 32), 0xAA)};
 }
 
 inline F32 f16_load(const uint16_t* p) { return {_mm256_cvtph_ps(load128(p)), _mm256_cvtph_ps(load128(p + 8))}; }

@@ -18,6 +18,9 @@ struct I32 {
 struct Mask {
   __mmask16 v;
 };
+struct Wide {
+  __m512i v;
+};
 struct Codes {
   __m512i v;
 };
@@ -63,12 +66,14 @@ inline F32 to_f32(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline I32 to_i32(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }
 inline F32 as_f32(I32 a) { return {_mm512_castsi512_ps(a.v)}; }
 inline I32 as_i32(F32 a) { return {_mm512_castps_si512(a.v)}; }
-// High and low halves of the unsigned 32 x 32 bit products.
-inline void multiply_wide(I32 a, I32 b, I32* high, I32* low) {
-  const __m512i even = _mm512_mul_epu32(a.v, b.v);
-  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), _mm512_srli_epi64(b.v, 32));
-  high->v = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
-  low->v = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+
+inline Wide wide_load(const uint64_t* p) { return {_mm512_loadu_si512(p)}; }
+inline Wide wide_set(uint64_t x) { return {_mm512_set1_epi64(static_cast<int64_t>(x))}; }
+inline Wide operator^(Wide a, Wide b) { return {_mm512_xor_si512(a.v, b.v)}; }
+inline Wide multiply_low(Wide a, Wide b) { return {_mm512_mul_epu32(a.v, b.v)}; }
+inline Wide high_half(Wide a) { return {_mm512_srli_epi64(a.v, 32)}; }
+inline I32 interleave_low(Wide even, Wide odd) {
+  return {_mm512_mask_blend_epi32(0xAAAA, even.v, _mm512_slli_epi64(odd.v, 32))};
 }
 
 inline F32 f16_load(const uint16_t* p) {

@@ -1,8 +1,8 @@
 // The 16 virtual lanes in plain C++: the reference that defines what every operation of lanes_avx2.h and
 // lanes_avx512.h returns, bit for bit. Included only by the *_portable.cc files.
 //
-// F32, I32: 16 lanes of 32 bits. Codes: 64 bytes, the unsigned weight codes of 16 output rows x 4 inputs (row r at
-// bytes 4r..4r+3). Rounding is to nearest even; subnormals are kept.
+// F32, I32: 16 lanes of 32 bits. Wide: 8 lanes of 64 bits. Codes: 64 bytes, the unsigned weight codes of 16 output rows
+// x 4 inputs (row r at bytes 4r..4r+3). Rounding is to nearest even; subnormals are kept.
 #pragma once
 
 #include <cmath>
@@ -24,6 +24,9 @@ struct I32 {
 };
 struct Mask {
   bool v[kLanes];
+};
+struct Wide {
+  uint64_t v[kLanes / 2];
 };
 struct Codes {
   uint8_t v[64];
@@ -156,13 +159,33 @@ inline I32 as_i32(F32 a) {
   std::memcpy(out.v, a.v, sizeof(out.v));
   return out;
 }
-// High and low halves of the unsigned 32 x 32 bit products.
-inline void multiply_wide(I32 a, I32 b, I32* high, I32* low) {
-  for (int i = 0; i < kLanes; ++i) {
-    const uint64_t product = static_cast<uint64_t>(static_cast<uint32_t>(a.v[i])) * static_cast<uint32_t>(b.v[i]);
-    high->v[i] = static_cast<int32_t>(product >> 32);
-    low->v[i] = static_cast<int32_t>(product);
-  }
+
+inline Wide wide_load(const uint64_t* p) {
+  Wide out;
+  std::memcpy(out.v, p, sizeof(out.v));
+  return out;
+}
+inline Wide wide_set(uint64_t x) {
+  Wide out;
+  for (uint64_t& lane : out.v) lane = x;
+  return out;
+}
+inline Wide operator^(Wide a, Wide b) {
+  for (int i = 0; i < kLanes / 2; ++i) a.v[i] ^= b.v[i];
+  return a;
+}
+// Products of the low halves.
+inline Wide multiply_low(Wide a, Wide b) {
+  for (int i = 0; i < kLanes / 2; ++i) a.v[i] = (a.v[i] & 0xFFFFFFFFu) * (b.v[i] & 0xFFFFFFFFu);
+  return a;
+}
+inline Wide high_half(Wide a) {
+  for (uint64_t& lane : a.v) lane >>= 32;
+  return a;
+}
+// Low halves: even[0], odd[0], even[1], odd[1], ...
+inline I32 interleave_low(Wide even, Wide odd) {
+  return each<I32>([&](int i) { return static_cast<int32_t>((i % 2 == 0 ? even : odd).v[i / 2]); });
 }
 
 inline F32 f16_load(const uint16_t* p) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/noise.h"
 #include "kernels/activations.h"
 #include "kernels/isa.h"
 #include "kernels/kv_layout.h"
@@ -31,10 +32,33 @@ struct AttentionPartial {
   bool empty;  // the query looks at nothing in this tile
 };
 
-// For draws: the counter-based noise of one choice at one position (token law, docs/numerics.md).
-struct NoiseKey {
-  uint64_t seed;
-  uint64_t position;
+// Reductions over a vocabulary skip tiles that cannot matter, by the maxima of `survey`: 16 for each tile, the largest
+// of every 16th value.
+inline constexpr int64_t kSurveyTile = 256;
+constexpr int64_t survey_size(int64_t n) { return (n + kSurveyTile - 1) / kSurveyTile * 16; }
+
+// e^((x - max) / T) as integers in units of 2^-kWeightBits: their sums are exact, so that they have no order.
+inline constexpr int kWeightBits = 42;
+
+// One draw's scan for tokens whose score, (logit - max) / T + Gumbel noise, may reach a bound (token law,
+// docs/numerics.md). A token passes if logit >= floor and
+//   bits(float(word >> 1)) * kLogUnit + (max - logit) * inverse_t < limit,
+// bits() being the float's representation as an integer. kLogUnit = ln 2 / 2^23 makes the first term a lower bound of
+// the logarithm of w = (word + 1/2) / 2^32, up to a constant, and a token can win only where log w < (logit - max) / T
+// - bound.
+struct DrawScan {
+  NoiseKey key;
+  const float* logits;  // [n], no NaN
+  const float* maxima;  // survey of the logits
+  float max;
+  float inverse_t;
+  float floor;
+  float limit;
+};
+inline constexpr float kLogUnit = 0x1.62e42fefa39efp-24f;
+struct DrawCandidate {
+  int32_t token;
+  uint32_t word;  // of its noise
 };
 
 struct Ops {
@@ -65,13 +89,19 @@ struct Ops {
   // query.out = total.out / total.sum.
   void (*finish)(const AttentionPartial& total, int head_dim, float* out);
 
-  // Index of the largest value, ties to the lowest; NaN anywhere gives -1. [n].
+  // Over a vocabulary: x [n], n >= 1.
+  // Index of the largest value, ties to the lowest; NaN anywhere gives -1.
   int64_t (*argmax)(const float* x, int64_t n);
-  // log(sum exp(x)) in fixed tiles, as max + log of the sum. [n].
-  void (*exp_sum)(const float* x, int64_t n, float max, double* sum);
-  float (*max)(const float* x, int64_t n);
-  // Random words of tokens first .. first + n - 1 (first and n multiples of 64). [n].
-  void (*noise)(NoiseKey key, int64_t first, int64_t n, uint32_t* out);
+  // False if x has a NaN. maxima [survey_size(n)].
+  bool (*survey)(const float* x, int64_t n, float* maxima);
+  // Indices of the finite values in [floor, ceiling), ascending, and their number.
+  int64_t (*collect)(const float* x, const float* maxima, int64_t n, float floor, float ceiling, int32_t* ids);
+  // The sum of e^((x - max) * inverse_t) over the values >= floor, in units of 2^-kWeightBits; n up to 2^21.
+  int64_t (*exp_sum)(const float* x, const float* maxima, int64_t n, float max, float inverse_t, float floor);
+  // The terms of that sum. out [n].
+  void (*exp_weights)(const float* x, int64_t n, float max, float inverse_t, int64_t* out);
+  // The tokens of [begin, end) that pass, ascending, and their number. begin is a multiple of 64, end too or n.
+  int64_t (*draw_scan)(const DrawScan& scan, int64_t begin, int64_t end, DrawCandidate* out);
 };
 
 const Ops& ops(Isa isa);

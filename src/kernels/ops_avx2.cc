@@ -4,6 +4,8 @@
 #include "kernels/half.h"
 #include "kernels/lanes_avx2.h"
 #include "kernels/ops.inl"
+#include "kernels/vector_math.inl"
+#include "kernels/vocab.inl"
 
 namespace dspark {
 namespace {
@@ -21,7 +23,7 @@ constexpr int kValueQueries = 4;
 
 namespace dspark {
 
-constexpr Ops kAvx2Ops = {Isa::kAvx2, rms_norm,    add,   scale,  quantise, gated,   rope, add_scaled,
-                          store_kv,   attend_tile, merge, finish, argmax,   exp_sum, max,  noise};
+constexpr Ops kAvx2Ops = {Isa::kAvx2,  rms_norm, add,    scale,  quantise, gated,   rope,    add_scaled,  store_kv,
+                          attend_tile, merge,    finish, argmax, survey,   collect, exp_sum, exp_weights, draw_scan};
 
 }  // namespace dspark

@@ -4,6 +4,8 @@
 #include "kernels/half.h"
 #include "kernels/lanes_portable.h"
 #include "kernels/ops.inl"
+#include "kernels/vector_math.inl"
+#include "kernels/vocab.inl"
 
 namespace dspark {
 namespace {
@@ -21,7 +23,8 @@ constexpr int kValueQueries = 1;
 
 namespace dspark {
 
-constexpr Ops kPortableOps = {Isa::kPortable, rms_norm,    add,   scale,  quantise, gated,   rope, add_scaled,
-                              store_kv,       attend_tile, merge, finish, argmax,   exp_sum, max,  noise};
+constexpr Ops kPortableOps = {Isa::kPortable, rms_norm,   add,      scale,       quantise,    gated,
+                              rope,           add_scaled, store_kv, attend_tile, merge,       finish,
+                              argmax,         survey,     collect,  exp_sum,     exp_weights, draw_scan};
 
 }  // namespace dspark

@@ -115,8 +115,8 @@ void PackedMatrix::pack_strip(int64_t strip, const uint8_t* const* rows) {
   }
 }
 
-PackedMatrix PackedMatrix::pack(ThreadPool& pool, Arena& arena, DType type, int64_t rows, int64_t k, const uint8_t* data,
-                                std::span<const int32_t> order) {
+PackedMatrix PackedMatrix::pack(ThreadPool& pool, Arena& arena, DType type, int64_t rows, int64_t k,
+                                const uint8_t* data, std::span<const int32_t> order) {
   PackedMatrix out(arena, type, rows, k);
   const int64_t row_bytes = dtype_bytes(type, k);
   pool.run(static_cast<int>(out.strips()), [&](int strip) {

@@ -15,9 +15,9 @@ class PackedMatrix {
  public:
   PackedMatrix() = default;
 
-  // Packs `data`, [rows, k] in file layout of `type`, into memory of `arena`. k must be a multiple of the type's block (and of 32 for
-  // quantised types); the caller has checked it.
-  // `order`, if not empty, is [rows]: row i of the matrix is row order[i] of the data.
+  // Packs `data`, [rows, k] in file layout of `type`, into memory of `arena`. k must be a multiple of the type's block
+  // (and of 32 for quantised types); the caller has checked it. `order`, if not empty, is [rows]: row i of the matrix
+  // is row order[i] of the data.
   static PackedMatrix pack(ThreadPool& pool, Arena& arena, DType type, int64_t rows, int64_t k, const uint8_t* data,
                            std::span<const int32_t> order = {});
   // As pack, but each row is quantised from `source` to `type` first; both are row-major [rows, k].

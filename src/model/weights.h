@@ -47,9 +47,9 @@ struct LayerWeights {
 
 struct ModelWeights {
   std::unique_ptr<Arena> arena;  // where all matrices lie
-  PackedMatrix embedding;  // [vocab, hidden]
-  PackedMatrix head;       // [vocab, hidden]; empty when it is the embedding
-  NormWeights final_norm;  // [hidden]
+  PackedMatrix embedding;        // [vocab, hidden]
+  PackedMatrix head;             // [vocab, hidden]; empty when it is the embedding
+  NormWeights final_norm;        // [hidden]
   std::vector<LayerWeights> layers;
 
   const PackedMatrix& head_or_embedding() const { return head.empty() ? embedding : head; }
