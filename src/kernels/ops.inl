@@ -2,6 +2,8 @@
 // files after their lanes_*.h.
 #include <cstdint>
 
+#include "kernels/vector_math.inl"
+
 namespace dspark {
 namespace {
 

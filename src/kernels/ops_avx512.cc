@@ -4,7 +4,6 @@
 #include "kernels/half.h"
 #include "kernels/lanes_avx512.h"
 #include "kernels/ops.inl"
-#include "kernels/vector_math.inl"
 #include "kernels/vocab.inl"
 
 namespace dspark {

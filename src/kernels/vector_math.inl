@@ -1,4 +1,6 @@
 // Element-wise helpers and the exponential over 16 virtual lanes: included after a lanes_*.h.
+#pragma once
+
 #include <cstdint>
 
 namespace dspark {
