@@ -21,7 +21,7 @@ struct RunnerOptions {
   Isa isa = best_isa();
   DType kv_type = DType::kF16;
   int64_t kv_memory_bytes = int64_t{64} << 30;  // at most; taken block by block
-  std::optional<DType> quantize;
+  std::optional<DType> quantize = {};
 };
 
 // The KV of one sequence: positions [0, length) are written.

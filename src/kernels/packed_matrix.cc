@@ -14,35 +14,67 @@ namespace {
 
 int element_bytes(DType type) { return type == DType::kF32 ? 4 : 2; }
 
-// Codes of one piece, 16 rows x 32 K, from `rows[r]->codes + first`, into the planes of packed_layout.h.
-void pack_codes(const PackedLayout& layout, const UnpackedBlock* rows, int first, uint8_t* out) {
-  const int bias = layout.code_bits == 8 ? 128 : 0;  // 8-bit codes are signed in the file
-  for (int g = 0; g < kGroups; ++g) {
-    for (int byte = 0; byte < kGroupBytes; ++byte) {
-      const unsigned code = static_cast<uint8_t>(rows[byte / 4].codes[first + 4 * g + byte % 4] + bias);
-      auto put = [&](int plane, unsigned bits, int shift) {
-        out[plane * kGroupBytes + byte] |= static_cast<uint8_t>(bits << shift);
-      };
-      switch (layout.code_bits) {
-        case 8:
-          put(g, code, 0);
-          break;
-        case 2:
-        case 3:
-          put(g / 4, code & 3, 2 * (g % 4));
-          if (layout.code_bits == 3) put(2, code >> 2, g);
-          break;
-        default:
-          put(g % 4, code & 15, g < 4 ? 0 : 4);
-          if (layout.code_bits == 5) put(4, code >> 4, g);
-          if (layout.code_bits == 6) put(4 + g / 4, code >> 4, 2 * (g % 4));
-      }
+// The planes of one piece (packed_layout.h), from 16 rows of 32 codes each. fn(codes, byte) for each row and each of
+// its four bytes in a group, with codes[4 * g] the code of group g.
+template <class Fn>
+void for_each_byte(const UnpackedBlock* rows, int first, Fn fn) {
+  for (int r = 0; r < kStripRows; ++r) {
+    for (int i = 0; i < 4; ++i) fn(reinterpret_cast<const uint8_t*>(rows[r].codes) + first + i, 4 * r + i);
+  }
+}
+
+void pack_bytes(const UnpackedBlock* rows, int first, uint8_t* out) {
+  for_each_byte(rows, first, [&](const uint8_t* codes, int byte) {
+    for (int g = 0; g < kGroups; ++g) out[g * kGroupBytes + byte] = static_cast<uint8_t>(codes[4 * g] ^ 128);
+  });
+}
+
+void pack_nibbles(const UnpackedBlock* rows, int first, uint8_t* out) {
+  for_each_byte(rows, first, [&](const uint8_t* codes, int byte) {
+    for (int g = 0; g < 4; ++g) {
+      out[g * kGroupBytes + byte] = static_cast<uint8_t>((codes[4 * g] & 15) | codes[4 * g + 16] << 4);
     }
+  });
+}
+
+// Bits kShift and kShift + 1 of every code.
+template <int kShift>
+void pack_pairs(const UnpackedBlock* rows, int first, uint8_t* out) {
+  for_each_byte(rows, first, [&](const uint8_t* codes, int byte) {
+    for (int plane = 0; plane < 2; ++plane) {
+      unsigned bits = 0;
+      for (int g = 0; g < 4; ++g) bits |= (codes[16 * plane + 4 * g] >> kShift & 3u) << 2 * g;
+      out[plane * kGroupBytes + byte] = static_cast<uint8_t>(bits);
+    }
+  });
+}
+
+template <int kShift>
+void pack_top_bit(const UnpackedBlock* rows, int first, uint8_t* out) {
+  for_each_byte(rows, first, [&](const uint8_t* codes, int byte) {
+    unsigned bits = 0;
+    for (int g = 0; g < kGroups; ++g) bits |= (codes[4 * g] >> kShift & 1u) << g;
+    out[byte] = static_cast<uint8_t>(bits);
+  });
+}
+
+void pack_codes(const PackedLayout& layout, const UnpackedBlock* rows, int first, uint8_t* out) {
+  switch (layout.code_bits) {
+    case 8:
+      return pack_bytes(rows, first, out);
+    case 2:
+      return pack_pairs<0>(rows, first, out);
+    case 3:
+      pack_pairs<0>(rows, first, out);
+      return pack_top_bit<2>(rows, first, out + 2 * kGroupBytes);
+    default:
+      pack_nibbles(rows, first, out);
+      if (layout.code_bits == 5) pack_top_bit<4>(rows, first, out + 4 * kGroupBytes);
+      if (layout.code_bits == 6) pack_pairs<4>(rows, first, out + 4 * kGroupBytes);
   }
 }
 
 void pack_block(const PackedLayout& layout, const UnpackedBlock* rows, uint8_t* out) {
-  std::memset(out, 0, static_cast<size_t>(layout.block_bytes()));
   for (int r = 0; r < kStripRows; ++r) {
     std::memcpy(out + 2 * r, &rows[r].d_f16, 2);
     if (layout.minimum != Minimum::kNone) std::memcpy(out + 32 + 2 * r, &rows[r].dmin_f16, 2);
@@ -183,23 +215,30 @@ float half_at(const uint8_t* p) {
   return half_to_float(half);
 }
 
-void dequantise_packed(const PackedLayout& layout, const uint8_t* strip, int r, int64_t k, float* out) {
-  for (int64_t i = 0; i < k; ++i) {
-    const uint8_t* block = strip + i / layout.elements * layout.block_bytes();
-    const int p = static_cast<int>(i % layout.elements) / kPiece;
-    const uint8_t* piece = block + layout.header_bytes() + p * layout.piece_bytes();
-    const int sub = static_cast<int>(i % kPiece) / layout.sub;
+void dequantise_piece(const PackedLayout& layout, const uint8_t* block, const uint8_t* piece, int r, float* out) {
+  for (int sub = 0; sub < layout.subs(); ++sub) {
     const uint8_t* scales = piece + layout.scales_offset() + sub * kStripRows + r;
     float scale = half_at(block + 2 * r);
     if (layout.sub_scales) scale *= layout.paired() ? float(*scales & 15) : float(static_cast<int8_t>(*scales));
-    const int w = packed_code(layout, piece, static_cast<int>(i % kPiece), r) - layout.offset;
     float minimum = 0.0f;
     if (layout.minimum == Minimum::kAdded) minimum = half_at(block + 32 + 2 * r);
     if (layout.minimum == Minimum::kScaledSubtracted) {
       const int sub_min = layout.paired() ? *scales >> 4 : piece[layout.mins_offset() + sub * kStripRows + r];
       minimum = -(half_at(block + 32 + 2 * r) * static_cast<float>(sub_min));
     }
-    out[i] = scale * static_cast<float>(w) + minimum;
+    for (int i = sub * layout.sub; i < (sub + 1) * layout.sub; ++i) {
+      out[i] = scale * static_cast<float>(packed_code(layout, piece, i, r) - layout.offset) + minimum;
+    }
+  }
+}
+
+void dequantise_packed(const PackedLayout& layout, const uint8_t* strip, int r, int64_t k, float* out) {
+  for (int64_t first = 0; first < k; first += layout.elements) {
+    const uint8_t* block = strip + first / layout.elements * layout.block_bytes();
+    for (int p = 0; p < layout.pieces(); ++p) {
+      const uint8_t* piece = block + layout.header_bytes() + p * layout.piece_bytes();
+      dequantise_piece(layout, block, piece, r, out + first + p * kPiece);
+    }
   }
 }
 
