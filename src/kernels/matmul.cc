@@ -43,9 +43,9 @@ void compute_strips(const MatmulKernels& kernels, const PackedMatrix& weights, i
     }
     data = unpack_scratch.data();
   }
-  // Unpacked strips are computed from cache: meanwhile memory can bring the next ones.
+  // Meanwhile memory brings the next strips: the prefetchers of the hardware alone leave half of its speed unused.
   const int tiles = (input.rows + kernels.tile - 1) / kernels.tile;
-  const bool fetch = unpack && strip + 2 * count <= weights.strips();
+  const bool fetch = strip + 2 * count <= weights.strips();
   const int64_t fetch_bytes = fetch ? count * weights.strip_bytes() / (int64_t{tiles} * pieces) + 1 : 0;
   const int rows_per_tile = (input.rows + tiles - 1) / tiles;  // 5 rows are 3 and 2, not 4 and 1
   for (int first = 0, i = 0; first < input.rows; first += rows_per_tile, ++i) {
