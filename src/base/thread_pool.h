@@ -39,6 +39,37 @@ class ThreadPool {
         tasks, [](void* context, int task) { (*static_cast<std::remove_reference_t<Fn>*>(context))(task); }, &fn);
   }
 
+  // fn(i) for each i in [0, count): each worker goes through a range of its own in order, so that what it reads lies
+  // one behind the other in memory, and then helps out in the others' ranges.
+  template <class Fn>
+  void run_in_order(int count, Fn&& fn) {
+    const int ranges = size() < count ? size() : count;
+    if (ranges <= 1) {
+      for (int i = 0; i < count; ++i) fn(i);
+      return;
+    }
+    struct alignas(64) Range {
+      std::atomic<int> next;
+      int end;
+    };
+    constexpr int kMaxRanges = 256;
+    Range range[kMaxRanges];
+    const int used = ranges < kMaxRanges ? ranges : kMaxRanges;
+    for (int r = 0; r < used; ++r) {
+      range[r].next.store(static_cast<int>(int64_t{count} * r / used), std::memory_order_relaxed);
+      range[r].end = static_cast<int>(int64_t{count} * (r + 1) / used);
+    }
+    run(used, [&](int first) {
+      for (int step = 0; step < used; ++step) {
+        Range& own = range[(first + step) % used];
+        for (int i = own.next.fetch_add(1, std::memory_order_relaxed); i < own.end;
+             i = own.next.fetch_add(1, std::memory_order_relaxed)) {
+          fn(i);
+        }
+      }
+    });
+  }
+
  private:
   using TaskFn = void (*)(void* context, int task);
   void run_job(int tasks, TaskFn fn, void* context);

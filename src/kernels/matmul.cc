@@ -103,7 +103,7 @@ void run_strips(const MatmulKernels& kernels, const MatmulJob& job, const Matmul
 
 // Strips a task takes: enough tasks to even out the workers, enough work in each to pay for taking it.
 int64_t strips_per_task(int64_t strips, int workers) {
-  const int64_t even = std::max<int64_t>(2, strips / (workers * 8) / 2 * 2);
+  const int64_t even = std::max<int64_t>(2, strips / (workers * 16) / 2 * 2);
   return std::min<int64_t>(even, 64);
 }
 
@@ -131,7 +131,7 @@ void matmul(ThreadPool& pool, const MatmulKernels& kernels, const MatmulInput& i
   for (size_t j = 0; j < jobs.size(); ++j) {
     first_task[j + 1] = first_task[j] + static_cast<int>((jobs[j].weights->strips() + grain - 1) / grain);
   }
-  pool.run(first_task[jobs.size()], [&](int task) {
+  pool.run_in_order(first_task[jobs.size()], [&](int task) {
     size_t j = 0;
     while (task >= first_task[j + 1]) ++j;
     const int64_t begin = (task - first_task[j]) * grain;

@@ -90,16 +90,19 @@ void gated(Gate gate, const float* g, const float* up, int n, float* out) {
 
 void rope(float* x, const float* cos, const float* sin, int rotary) {
   const int half = rotary / 2;
-  for (int i = 0; i < half; i += 16) {
-    const int count = half - i < 16 ? half - i : 16;
-    const bool whole = count == 16;
-    const F32 c = whole ? f32_load(cos + i) : load_part(cos + i, count);
-    const F32 s = whole ? f32_load(sin + i) : load_part(sin + i, count);
-    const F32 a = whole ? f32_load(x + i) : load_part(x + i, count);
-    const F32 b = whole ? f32_load(x + half + i) : load_part(x + half + i, count);
-    store_part(x + i, fma(a, c, f32_zero() - b * s), count);
-    store_part(x + half + i, fma(b, c, a * s), count);
+  int i = 0;
+  for (; i + 16 <= half; i += 16) {
+    const F32 c = f32_load(cos + i), s = f32_load(sin + i);
+    const F32 a = f32_load(x + i), b = f32_load(x + half + i);
+    f32_store(x + i, fma(a, c, f32_zero() - b * s));
+    f32_store(x + half + i, fma(b, c, a * s));
   }
+  if (i == half) return;
+  const int rest = half - i;
+  const F32 c = load_part(cos + i, rest), s = load_part(sin + i, rest);
+  const F32 a = load_part(x + i, rest), b = load_part(x + half + i, rest);
+  store_part(x + i, fma(a, c, f32_zero() - b * s), rest);
+  store_part(x + half + i, fma(b, c, a * s), rest);
 }
 
 }  // namespace

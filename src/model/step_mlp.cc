@@ -51,7 +51,7 @@ void Step::gated_mlp(const LayerWeights& weights, const NormWeights& post_norm) 
   }
   const MatmulInput input = input_of(rows_, h_q_, h_.data(), config_.hidden);
   const int pairs = (ffn + 2 * kStripRows - 1) / (2 * kStripRows);
-  pool_.run(pairs, [&](int pair) {
+  pool_.run_in_order(pairs, [&](int pair) {
     gate_columns(
         matmul_, ops_, config_.gate, weights.gate.weights, weights.up.weights, pair, input, quantised,
         [](int i) { return i; }, &mlp_q_);
@@ -123,7 +123,7 @@ void Step::expert_mlps(const LayerWeights& weights, std::span<const int> active)
   const int ffn = config_.expert_ffn, hidden = config_.hidden;
   const bool quantised = ffn % kPiece == 0 && !is_float(weights.experts[0].down.type());
   const int gate_pairs = (ffn + 2 * kStripRows - 1) / (2 * kStripRows);
-  pool_.run(static_cast<int>(active.size()) * gate_pairs, [&](int task) {
+  pool_.run_in_order(static_cast<int>(active.size()) * gate_pairs, [&](int task) {
     const size_t e = static_cast<size_t>(active[static_cast<size_t>(task / gate_pairs)]);
     const Routing& routing = routing_[e];
     const int pair = task % gate_pairs;
@@ -140,7 +140,7 @@ void Step::expert_mlps(const LayerWeights& weights, std::span<const int> active)
     }
   });
   const int down_pairs = (hidden + 2 * kStripRows - 1) / (2 * kStripRows);
-  pool_.run(static_cast<int>(active.size()) * down_pairs, [&](int task) {
+  pool_.run_in_order(static_cast<int>(active.size()) * down_pairs, [&](int task) {
     const size_t e = static_cast<size_t>(active[static_cast<size_t>(task / down_pairs)]);
     const Routing& routing = routing_[e];
     const int pair = task % down_pairs;
