@@ -10,6 +10,7 @@
 #include <iterator>
 #include <thread>
 
+#include "base/settings_schema.h"
 #include "base/sha256.h"
 #include "model/http_standin.h"
 #include "model/split_name.h"
@@ -177,7 +178,7 @@ TEST_F(Registry, UrlsAreFetchedOnce) {
 
 TEST(KnownModels, AreComplete) {
   ASSERT_EQ(known_models().size(), 2u);
-  EXPECT_EQ(known_models()[0].name, kDefaultModel);
+  EXPECT_EQ(known_models()[0].name, kSettings[setting_index("model")].fallback);  // the default is a known one
   for (const KnownModel& model : known_models()) {
     EXPECT_TRUE(sha256_from_hex(model.sha256).has_value()) << model.name;
     EXPECT_FALSE(model.texts.empty()) << model.name << " needs its licence beside it";
