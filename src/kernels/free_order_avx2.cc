@@ -30,7 +30,8 @@ void free_rms_norm_avx2(const float* x, const float* weight, int n, float eps, f
 namespace {
 
 // acc += one piece of Q4_1.
-inline void add_piece(const PackedSource<kQ4_1Layout>& source, const ActivationBlock& x, F32* acc) {
+[[gnu::always_inline]] inline void add_piece(const PackedSource<kQ4_1Layout>& source, const ActivationBlock& x,
+                                             F32* acc) {
   __m256i a = _mm256_setzero_si256(), b = _mm256_setzero_si256();
   [&]<int... kG>(std::integer_sequence<int, kG...>) {
     (
@@ -40,7 +41,6 @@ inline void add_piece(const PackedSource<kQ4_1Layout>& source, const ActivationB
           const __m256i q = _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(x.q + 4 * kGroup));
           a = _mm256_add_epi16(a, _mm256_maddubs_epi16(w.a, q));
           b = _mm256_add_epi16(b, _mm256_maddubs_epi16(w.b, q));
-          asm("" : "+x"(a), "+x"(b));
         }(),
         ...);
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "kernels/free_order.h"
 #include "kernels/matmul.h"
 #include "kernels/ops.h"
 #include "kernels/peak.h"
@@ -51,7 +52,7 @@ KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates
   const MatmulKernels& kernels = matmul_kernels(isa);
   const TypeKernels& table = kernels.types[static_cast<int>(type)];
   const int k = is_float(type) ? 256 : 768;
-  const int strips = kernels.pairs ? 2 : 1;
+  const int strips = table.packed_pair[kernels.tile - 1] != nullptr ? 2 : 1;
   const std::vector<uint8_t> file(static_cast<size_t>(dtype_bytes(type, int64_t{strips} * kStripRows * k)), 0x11);
   Arena arena;
   const PackedMatrix weights = PackedMatrix::pack(pool, arena, type, strips * kStripRows, k, file.data());
@@ -99,6 +100,69 @@ KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates
   const double top = is_float(type) ? peak.float_gmacs : wide ? peak.wide_gmacs : peak.narrow_gmacs;
   result.peak_share = top > 0.0 ? result.gmacs / top : 0.0;
   return result;
+}
+
+namespace {
+
+// Nanoseconds of one call: best of `kRepeats`, the two contestants in turn.
+template <class A, class B>
+OrderPrice compare(std::string kernel, A ordered, B unordered) {
+  constexpr int kCalls = 2000;
+  auto time = [](auto& fn) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kCalls; ++i) fn();
+    return seconds_since(start) / kCalls * 1e9;
+  };
+  OrderPrice out = {std::move(kernel), 1e30, 1e30};
+  for (int i = 0; i < kRepeats; ++i) {
+    out.ordered_ns = std::min(out.ordered_ns, time(ordered));
+    out.free_ns = std::min(out.free_ns, time(unordered));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<OrderPrice> measure_order_price() {
+  if (!isa_supported(Isa::kAvx2)) return {};
+  constexpr int kK = 1536, kRows = 2 * kStripRows;
+  ThreadPool pool({.threads = 1});
+  Arena arena;
+  std::vector<float> x(kK), weight(kK, 1.0f), out(kK);
+  for (int i = 0; i < kK; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i % 37 - 18) * 0.05f;
+  Activations activations;
+  activations.resize(1, kK);
+  const Ops& table = ops(Isa::kAvx2);
+  table.quantise(x.data(), kK, activations.row(0), activations.wide_row(0));
+  auto strip_of = [&](DType type) {
+    const std::vector<uint8_t> file(static_cast<size_t>(dtype_bytes(type, kRows * kK)), 0x11);
+    return PackedMatrix::pack(pool, arena, type, kRows, kK, file.data());
+  };
+  const PackedMatrix q4_1 = strip_of(DType::kQ4_1), f16 = strip_of(DType::kF16);
+  MatmulInput input = {.rows = 1, .quantised = &activations, .floats = x.data(), .stride = kK};
+  auto ordered = [&](const PackedMatrix& m) { matmul_strip_pair(kAvx2Matmul, m, 0, input, out.data()); };
+  std::vector<OrderPrice> prices;
+  prices.push_back(compare(
+      "q4_1 product", [&] { ordered(q4_1); },
+      [&] {
+        for (int s = 0; s < 2; ++s) free_q4_1_strip_avx2(q4_1.strip(s), q4_1.pieces(), activations.row(0), out.data());
+      }));
+  prices.push_back(compare(
+      "f16 product", [&] { ordered(f16); },
+      [&] {
+        for (int s = 0; s < 2; ++s) free_f16_strip_avx2(f16.strip(s), kK, x.data(), out.data());
+      }));
+  prices.push_back(compare(
+      "rms norm", [&] { table.rms_norm(x.data(), weight.data(), kK, 1e-5f, out.data()); },
+      [&] { free_rms_norm_avx2(x.data(), weight.data(), kK, 1e-5f, out.data()); }));
+  std::vector<float> maxima(static_cast<size_t>(survey_size(kK)));
+  table.survey(x.data(), kK, maxima.data());
+  volatile double sink = 0.0;
+  prices.push_back(compare(
+      "softmax sum",
+      [&] { sink = static_cast<double>(table.exp_sum(x.data(), maxima.data(), kK, 1.0f, 1.0f, -100.0f)); },
+      [&] { sink = static_cast<double>(free_exp_sum_avx2(x.data(), kK, 1.0f)); }));
+  return prices;
 }
 
 double measure_bandwidth(ThreadPool& pool, int64_t bytes) {

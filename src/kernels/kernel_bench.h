@@ -27,6 +27,16 @@ struct KernelRate {
 };
 KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates& peak);
 
+// What the fixed order of sums costs: our kernel against the fastest variant that may add in any order
+// (free_order.h), one thread, on data in cache. Empty without AVX2.
+struct OrderPrice {
+  std::string kernel;
+  double ordered_ns;
+  double free_ns;
+  double price() const { return ordered_ns / free_ns - 1.0; }
+};
+std::vector<OrderPrice> measure_order_price();
+
 // Best of ten sums over a buffer of `bytes` by vector loads, all threads, in bytes a second.
 double measure_bandwidth(ThreadPool& pool, int64_t bytes);
 

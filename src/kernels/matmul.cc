@@ -54,8 +54,9 @@ void compute_strips(const MatmulKernels& kernels, const PackedMatrix& weights, i
     if (fetch) tile.next = weights.strip(strip + count) + i * pieces * fetch_bytes;
     tile.next_bytes = static_cast<int>(fetch_bytes);
     for (int t = 0; t < tokens; ++t) tile.out[t] = out + (first + t) * stride;
-    if (count == 2 && kernels.pairs) {
-      (unpack ? type.unpacked_pair : type.packed_pair)[tokens - 1](data, bytes, pieces, tile);
+    const PairFn pair = (unpack ? type.unpacked_pair : type.packed_pair)[tokens - 1];
+    if (count == 2 && pair != nullptr) {
+      pair(data, bytes, pieces, tile);
       continue;
     }
     for (int s = 0; s < count; ++s) {

@@ -131,15 +131,31 @@ void strip(const uint8_t* weights, int pieces, const TokenTile& tile) {
   for (int t = 0; t < kT; ++t) f32_store(tile.out[t], acc[t]);
 }
 
+// Two strips at a time keep twice as many sums in flight: one token alone waits for the latency of each add.
+template <F32 (*kLoad)(const void*), int kBytes, int kS, int kT>
+inline void float_strips(const uint8_t* weights, int64_t stride, int k, const TokenTile& tile) {
+  F32 acc[kS][kT];
+  for (int s = 0; s < kS; ++s) {
+    for (int t = 0; t < kT; ++t) acc[s][t] = f32_zero();
+  }
+  for (int i = 0; i < k; ++i) {
+    for (int s = 0; s < kS; ++s) {
+      const F32 w = kLoad(weights + s * stride + static_cast<int64_t>(i) * kStripRows * kBytes);
+      for (int t = 0; t < kT; ++t) acc[s][t] = fma(w, f32_set(tile.floats[t][i]), acc[s][t]);
+    }
+  }
+  for (int s = 0; s < kS; ++s) {
+    for (int t = 0; t < kT; ++t) f32_store(tile.out[t] + s * kStripRows, acc[s][t]);
+  }
+}
+
 template <F32 (*kLoad)(const void*), int kBytes, int kT>
 void float_strip(const uint8_t* weights, int k, const TokenTile& tile) {
-  F32 acc[kT];
-  for (int t = 0; t < kT; ++t) acc[t] = f32_zero();
-  for (int i = 0; i < k; ++i) {
-    const F32 w = kLoad(weights + static_cast<int64_t>(i) * kStripRows * kBytes);
-    for (int t = 0; t < kT; ++t) acc[t] = fma(w, f32_set(tile.floats[t][i]), acc[t]);
-  }
-  for (int t = 0; t < kT; ++t) f32_store(tile.out[t], acc[t]);
+  float_strips<kLoad, kBytes, 1, kT>(weights, 0, k, tile);
+}
+template <F32 (*kLoad)(const void*), int kBytes, int kT>
+void float_strip_pair(const uint8_t* weights, int64_t stride, int k, const TokenTile& tile) {
+  float_strips<kLoad, kBytes, 2, kT>(weights, stride, k, tile);
 }
 
 inline F32 load_f32(const void* p) { return f32_load(static_cast<const float*>(p)); }
@@ -164,7 +180,10 @@ constexpr TypeKernels quantised() {
 template <F32 (*kLoad)(const void*), int kBytes>
 constexpr TypeKernels floats() {
   TypeKernels out = {};
-  [&]<int... kT>(std::integer_sequence<int, kT...>) { ((out.packed[kT] = float_strip<kLoad, kBytes, kT + 1>), ...); }
+  [&]<int... kT>(std::integer_sequence<int, kT...>) {
+    ((out.packed[kT] = float_strip<kLoad, kBytes, kT + 1>), ...);
+    ((out.packed_pair[kT] = kT < 2 ? float_strip_pair<kLoad, kBytes, kT + 1> : nullptr), ...);
+  }
   (std::make_integer_sequence<int, kTile>());
   return out;
 }
@@ -174,7 +193,6 @@ constexpr TypeKernels floats() {
 constexpr MatmulKernels kAvx2Matmul = {
     Isa::kAvx2,
     kTile,
-    false,
     true,
     {floats<load_f32, 4>(), floats<load_f16, 2>(), floats<load_bf16, 2>(), quantised<kQ8_0Layout>(),
      quantised<kQ4_0Layout>(), quantised<kQ4_1Layout>(), quantised<kQ5_0Layout>(), quantised<kQ5_1Layout>(),

@@ -161,7 +161,6 @@ constexpr TypeKernels floats() {
 constexpr MatmulKernels kAvx512Matmul = {
     Isa::kAvx512,
     kTile,
-    true,
     false,
     {floats<load_f32, 4>(), floats<load_f16, 2>(), floats<load_bf16, 2>(), quantised<kQ8_0Layout>(),
      quantised<kQ4_0Layout>(), quantised<kQ4_1Layout>(), quantised<kQ5_0Layout>(), quantised<kQ5_1Layout>(),

@@ -23,13 +23,13 @@ struct TokenTile {
 // One strip of 16 output rows times `tile` tokens: 16 values to each out[t]. `strip` is packed or unpacked, `pieces`
 // is k / 32 (for float weights: k).
 using StripFn = void (*)(const uint8_t* strip, int pieces, const TokenTile& tile);
-// The same for `kPairStrips` strips that lie `stride` bytes apart: 16 * kPairStrips values to each out[t].
+// The same for two strips that lie `stride` bytes apart: 32 values to each out[t].
 using PairFn = void (*)(const uint8_t* strip, int64_t stride, int pieces, const TokenTile& tile);
 
 struct TypeKernels {
-  StripFn packed[kMaxTile];  // [tokens - 1]; null above packed_tile
-  PairFn packed_pair[kMaxTile];
-  StripFn unpacked[kMaxTile];  // null, like unpack, where strips are always read packed
+  StripFn packed[kMaxTile];      // [tokens - 1]; null above packed_tile
+  PairFn packed_pair[kMaxTile];  // null where two strips at once bring nothing
+  StripFn unpacked[kMaxTile];    // null, like unpack, where strips are always read packed
   PairFn unpacked_pair[kMaxTile];
   void (*unpack)(const uint8_t* strip, int pieces, uint8_t* out);
   int unpacked_piece_bytes;
@@ -38,7 +38,6 @@ struct TypeKernels {
 struct MatmulKernels {
   Isa isa;
   int tile;         // most tokens of one pass
-  bool pairs;       // packed_pair and unpacked_pair exist: two strips share each broadcast
   bool wants_wide;  // 8-bit weights read Activations::wide
   TypeKernels types[kDTypeCount];
 };

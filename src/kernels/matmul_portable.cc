@@ -73,7 +73,6 @@ constexpr MatmulKernels kPortableMatmul = {
     Isa::kPortable,
     1,
     false,
-    false,
     {floats<load_f32, 4>(), floats<load_f16, 2>(), floats<load_bf16, 2>(), quantised<kQ8_0Layout>(),
      quantised<kQ4_0Layout>(), quantised<kQ4_1Layout>(), quantised<kQ5_0Layout>(), quantised<kQ5_1Layout>(),
      quantised<kQ2_KLayout>(), quantised<kQ3_KLayout>(), quantised<kQ4_KLayout>(), quantised<kQ5_KLayout>(),
