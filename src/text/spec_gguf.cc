@@ -129,8 +129,8 @@ class GgufSpecReader {
   static NormalizerStep metaspace_to_space() {
     NormalizerStep step;
     step.kind = NormalizerStep::Kind::kReplace;
-    step.pattern = "\xE2\x96\x81";
-    step.content = " ";
+    step.pattern = std::string("\xE2\x96\x81");
+    step.content = std::string(1, ' ');
     return step;
   }
 
