@@ -14,15 +14,6 @@ namespace {
 constexpr size_t kMaxContentBytes = 4096;
 constexpr size_t kMaxTotalBytes = size_t{1} << 23;
 
-bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-bool has_letter_before_space(std::string_view text) {
-  for (size_t at = text.find(' ', 1); at != std::string_view::npos; at = text.find(' ', at + 1)) {
-    if (is_ascii_letter(text[at - 1])) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<AddedTokens> AddedTokens::create(const TokenizerSpec& spec, bool normalized, const Normalizer& normalizer) {
@@ -45,7 +36,6 @@ Result<AddedTokens> AddedTokens::create(const TokenizerSpec& spec, bool normaliz
     if (content.empty()) continue;  // is found nowhere
     out.trie_.insert(content, static_cast<int32_t>(out.tokens_.size()));
     out.tokens_.push_back(token);
-    if (has_letter_before_space(content) || token.single_word) out.can_cut_before_space_ = false;
   }
   return out;
 }
@@ -73,10 +63,11 @@ void AddedTokens::split(std::string_view text, bool with_special, std::vector<Se
     at = end;  // nothing is found inside a match, even one that does not count
     if (!counts) continue;
     if (token.lstrip && begin > done) begin -= trailing_white_space(text.substr(done, begin - done));
+    // As in the reference, a token inside white space that was taken along is found all the same.
     if (token.rstrip) end += leading_white_space(text.substr(end));
     if (begin > done) out.push_back({text.substr(done, begin - done), -1});
     out.push_back({text.substr(begin, end - begin), token.id});
-    done = at = end;
+    done = end;
   }
   if (done < text.size()) out.push_back({text.substr(done), -1});
 }

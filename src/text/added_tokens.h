@@ -31,15 +31,11 @@ class AddedTokens {
 
   bool empty() const { return tokens_.empty(); }
 
-  // Whether a text may be cut between an ASCII letter and a space behind it without changing what is found.
-  bool can_cut_before_space() const { return can_cut_before_space_; }
-
  private:
   bool is_word_inside(std::string_view text, size_t begin, size_t end) const;
 
   std::vector<AddedToken> tokens_;
   ByteTrie trie_;  // ids are indices into tokens_
-  bool can_cut_before_space_ = true;
 };
 
 }  // namespace dspark

@@ -32,7 +32,7 @@ template <class Range>
 std::string ids_hash(const Range& ids) {
   std::string text;
   for (const auto& id : ids) text += (text.empty() ? "" : " ") + std::to_string(id);
-  return sha256_hex(text).substr(0, 12);
+  return to_hex(sha256(text)).substr(0, 12);
 }
 
 inline const std::vector<std::string>& texts(const std::string& kind) {

@@ -105,6 +105,8 @@ class GgufSpecReader {
     }
     spec_.normalizer.push_back(metaspace_to_space());
     spec_.strip_leading_space = prefix;
+    // SentencePiece looks for user-defined tokens in the normalised text, but for the prefix.
+    user_defined_normalized_ = !prefix;
     return Ok{};
   }
 
@@ -210,6 +212,7 @@ class GgufSpecReader {
       token.id = static_cast<int32_t>(id);
       token.content = spec_.tokens[id];
       token.special = special;
+      token.normalized = user_defined_normalized_ && !special;
       token.rstrip = is_phi3 && (special || token.content == "</s>") && token.id != spec_.bos &&
                      token.id != spec_.unknown && token.content != "<|endoftext|>";
       spec_.added_tokens.push_back(std::move(token));
@@ -218,6 +221,7 @@ class GgufSpecReader {
 
   const MetadataView& metadata_;
   TokenizerSpec spec_;
+  bool user_defined_normalized_ = false;
 };
 
 }  // namespace

@@ -145,7 +145,7 @@ class SyntaxRewriter {
       }
       return copy(4);
     }
-    if (next_is("(?")) return refuse("this kind of group");
+    if (next_is("(?") || next_is("(*")) return refuse("this kind of group");
     return copy(1);
   }
 
