@@ -4,13 +4,18 @@
     tests/cli_test.py build/dspark [unittest arguments]
 """
 
+import fcntl
 import json
+import math
 import os
 import pathlib
+import pty
 import re
+import select
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -139,6 +144,175 @@ class Inspect(unittest.TestCase):
         self.assertGreater(len(names), 10)
         for name in names:
             self.assertIn(f"  {name} ", text)
+
+
+class Tokenize(unittest.TestCase):
+    MODEL = MODELS / "llama/llama.gguf"
+
+    def tokens(self, text, *arguments):
+        done = dspark("tokenize", "-m", self.MODEL, "--json", *arguments, stdin=text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["tokens"]
+
+    def test_any_bytes_come_back(self):
+        for text in (b"", b"Hello  world\n", b"\n\n", "ünï ☃ 𝔘".encode(), bytes(range(256)), b"a\0b\r\n", b"\xff\xfe"):
+            ids = self.tokens(text)
+            for form in (json.dumps({"tokens": ids}), json.dumps(ids), "\n".join(map(str, ids))):
+                done = dspark("tokenize", "-m", self.MODEL, "--detokenize", stdin=form.encode())
+                self.assertEqual(done.stdout, text)
+
+    def test_control_tokens_can_be_plain_text(self):
+        self.assertEqual(len(self.tokens(b"<|im_end|>")), 1)
+        self.assertGreater(len(self.tokens(b"<|im_end|>", "--no-parse-special")), 1)
+
+    def test_wrong_ids(self):
+        for ids in ("283", "99999999999999999999", "-1", "x"):
+            done = dspark("tokenize", "-m", self.MODEL, "--detokenize", stdin=ids.encode())
+            self.assertEqual((done.returncode, done.stdout), (2, b""))
+
+
+class Template(unittest.TestCase):
+    def render(self, template, messages, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "t.jinja"
+            path.write_text(template)
+            return dspark("template", "--template", path, *arguments, stdin=json.dumps(messages).encode())
+
+    def test_prompt_is_printed_as_it_is(self):
+        template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}>{% endif %}"
+        messages = [{"role": "user", "content": "a\n"}, {"role": "assistant", "content": "ü"}]
+        wanted = "<user>a\n\n<assistant>ü\n".encode()
+        self.assertEqual(self.render(template, messages).stdout, wanted + b">")
+        self.assertEqual(self.render(template, {"messages": messages}, "--no-generation-prompt").stdout, wanted)
+
+    def test_keys_keep_their_order(self):
+        done = self.render("{{ messages[0] | tojson }}", [{"role": "user", "zeta": 1, "alpha": 2}])
+        self.assertEqual(done.stdout, b'{"role": "user", "zeta": 1, "alpha": 2}')
+
+    def test_refusal_is_an_error(self):
+        done = self.render("{{ raise_exception('no tools here') }}", [])
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"no tools here", done.stderr)
+        self.assertEqual(self.render("x", "text").returncode, 2)
+
+
+class Run(unittest.TestCase):
+    MODEL = MODELS / "llama/llama.gguf"
+
+    def answer(self, *arguments, stdin=b""):
+        done = dspark("run", "-m", self.MODEL, "--json", *arguments, stdin=stdin)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_tokens_depend_on_the_seed_and_not_on_the_machine(self):
+        request = ["-p", "Hello there, how is it going?", "--temp", "1.5", "--top-k", "0", "-n", "40"]
+        first = self.answer(*request, "--seed", "7")
+        self.assertEqual(len(first["tokens"]), 40)
+        for machine in (["-t", "1"], ["-t", "3"], ["--chunk", "1"], ["--isa", "portable"]):
+            self.assertEqual(self.answer(*request, "--seq-seed", "7", *machine)["tokens"], first["tokens"])
+        self.assertNotEqual(self.answer(*request, "--seed", "8")["tokens"], first["tokens"])
+
+    def test_prompt_from_flag_file_and_pipe_is_the_same(self):
+        wanted = self.answer("-p", "Hello", "--temp", "0", "-n", "5")
+        self.assertEqual(self.answer("--temp", "0", "-n", "5", stdin=b"Hello")["tokens"], wanted["tokens"])
+        self.assertEqual(self.answer("--temp", "0", "-n", "5", "-f", "-", stdin=b"Hello")["tokens"], wanted["tokens"])
+        self.assertNotEqual(self.answer("--raw", "-p", "Hello", "-n", "5")["prompt_tokens"], wanted["prompt_tokens"])
+
+    def test_stop_text_ends_the_answer(self):
+        whole = self.answer("-p", "Hello", "--seed", "3", "-n", "60", "--temp", "2", "--top-k", "0", "--min-p", "0")
+        stop = whole["text"][20:23]
+        cut = self.answer("-p", "Hello", "--seed", "3", "-n", "60", "--temp", "2", "--top-k", "0", "--min-p", "0",
+                          "--stop", "nowhere in it", "--stop", stop)
+        self.assertEqual(cut["text"], whole["text"][:whole["text"].index(stop)])
+        self.assertEqual(cut["finish"], "stop")
+
+    def test_wrong_requests(self):
+        for arguments in (["-p", "x", "-f", "y"], ["-p", "x", "--top-p", "1.5"], ["-p", "x", "-c", "100000"],
+                          ["-p", "x" * 100000]):
+            self.assertEqual(dspark("run", "-m", self.MODEL, *arguments).returncode, 2)
+
+    def chat(self, model, *arguments):
+        """Starts a chat on a terminal of its own; returns the process and the terminal's other end."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([COMMAND, "run", "-m", str(model), *arguments], stdin=theirs, stdout=theirs,
+                                   stderr=theirs, start_new_session=True,
+                                   preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(theirs)
+        self.addCleanup(os.close, ours)
+        self.addCleanup(process.kill)
+        return process, ours
+
+    def read_until(self, terminal, wanted):
+        seen = b""
+        while not seen.endswith(wanted):
+            self.assertTrue(select.select([terminal], [], [], 60)[0], f"no {wanted} after {seen}")
+            seen += os.read(terminal, 1)
+        return seen
+
+    def test_chat_on_a_terminal(self):
+        process, terminal = self.chat(self.MODEL, "-n", "8")
+        self.read_until(terminal, b"\n> ")
+        os.write(terminal, b"half a line\x03")
+        self.read_until(terminal, b"\n> ")  # Ctrl-C dropped it
+        for _ in range(2):
+            os.write(terminal, b"Hello\n")
+            self.read_until(terminal, b"Hello\r\n")
+            self.read_until(terminal, b"\n> ")
+        os.write(terminal, b"\x04")
+        self.assertEqual(process.wait(timeout=60), 0)
+
+
+@unittest.skipUnless("DSPARK_TEST_MODEL" in os.environ, "needs DSPARK_TEST_MODEL, the default model (make test)")
+class RealModel(Run):
+    MODEL = os.environ.get("DSPARK_TEST_MODEL", "")
+
+    def test_interrupt_stops_the_answer_and_keeps_the_chat(self):
+        process, terminal = self.chat(self.MODEL, "-n", "4000", "--temp", "0")
+        self.read_until(terminal, b"\n> ")
+        os.write(terminal, b"Count from one to one thousand in words.\n")
+        self.read_until(terminal, b"\r\n")
+        self.read_until(terminal, b" ")
+        os.write(terminal, b"\x03")
+        self.read_until(terminal, b"\n> ")
+        os.write(terminal, b"\x04")
+        self.assertEqual(process.wait(timeout=60), 0)
+
+    def test_an_answer_makes_sense(self):
+        text = self.answer("-p", "What is the capital of France? Answer with one word.", "--temp", "0", "-n", "20")["text"]
+        self.assertIn("Paris", text)
+
+
+class Score(unittest.TestCase):
+    def score(self, *arguments):
+        done = dspark("score", "-m", MODELS / "qwen3/qwen3.gguf", "-f", ROOT / "docs/cli.md", "--json", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_digest_does_not_depend_on_the_machine(self):
+        first = self.score("--window", "100")
+        self.assertEqual(len(first["log_probs"]), len(first["tokens"]) - -(-len(first["tokens"]) // 100))
+        self.assertAlmostEqual(first["perplexity"],
+                               math.exp(-sum(first["log_probs"]) / len(first["log_probs"])), delta=1e-6)
+        for machine in (["-t", "1"], ["-t", "3", "--chunk", "7"], ["--isa", "portable", "--chunk", "1"]):
+            self.assertEqual(self.score("--window", "100", *machine)["digest"], first["digest"])
+        self.assertNotEqual(self.score("--window", "99")["digest"], first["digest"])
+
+
+class Bench(unittest.TestCase):
+    def bench(self, *arguments):
+        done = dspark("bench", *arguments, "-m", MODELS / "quant/quant-q4_k.gguf", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_reports_have_their_fields(self):
+        decode = self.bench("decode", "--batch", "3", "--prompt-len", "5", "--steps", "4")
+        self.assertAlmostEqual(decode["tokens_per_second"], 3 / decode["step_ms"] * 1e3, delta=1e-3 * decode["tokens_per_second"])
+        self.assertGreater(decode["bandwidth_fraction"], 0)
+        self.assertGreater(len(decode["phases"]), 3)
+        rows = self.bench("decode", "--rows", "1,3", "--repeats", "2")
+        self.assertEqual([entry["rows"] for entry in rows["rows"]], [1, 3])
+        self.assertGreater(rows["row_bound_ms"], 0)
+        self.assertGreater(self.bench("prefill", "--prompt-len", "20", "--repeats", "1")["tokens_per_second"], 0)
 
 
 class Models(unittest.TestCase):

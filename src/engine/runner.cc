@@ -1,18 +1,12 @@
 // See runner.h.
 #include "engine/runner.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/cpu.h"
 
 namespace dspark {
-
-int available_cpus() {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? std::max(1, CPU_COUNT(&allowed)) : 1;
-}
 
 Runner::Runner(Model model, const RunnerOptions& options)
     : options_(options),
@@ -25,7 +19,7 @@ Runner::Runner(Model model, const RunnerOptions& options)
 
 Result<std::unique_ptr<Runner>> Runner::create(const ModelFile& file, const RunnerOptions& options) {
   RunnerOptions resolved = options;
-  if (resolved.threads == 0) resolved.threads = available_cpus();
+  if (resolved.threads == 0) resolved.threads = usable_cores();
   ThreadPool loaders({.threads = resolved.threads});
   DSPARK_TRY(Model model, Model::load(file, loaders, {.quantize = options.quantize}));
   if (options.kv_type == DType::kQ8_0 && model.config().head_dim % 32 != 0) {

@@ -16,7 +16,7 @@
 namespace dspark {
 
 struct RunnerOptions {
-  int threads = 0;  // 0: one for each CPU this process may use
+  int threads = 0;  // 0: usable_cores() (base/cpu.h)
   bool pin = false;
   Isa isa = best_isa();
   DType kv_type = DType::kF16;
@@ -70,8 +70,5 @@ class Runner {
   std::vector<Sequence*> sequences_;
   std::vector<std::span<uint8_t* const>> tables_;
 };
-
-// CPUs this process may use.
-int available_cpus();
 
 }  // namespace dspark

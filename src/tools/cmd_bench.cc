@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
+#include "engine/bench.h"
 #include "kernels/kernel_bench.h"
 #include "tools/command.h"
 #include "tools/compute.h"
@@ -13,8 +14,8 @@
 namespace dspark {
 namespace {
 
-// More than any cache, so that what is measured is memory.
-constexpr int64_t kBandwidthBytes = int64_t{256} << 20;
+constexpr int64_t kDefaultPrompt = 512;                  // tokens, of prefill
+constexpr int64_t kBandwidthBytes = int64_t{256} << 20;  // more than any cache, so that memory is measured
 
 Result<ExitCode> bench_kernels(const Settings& settings) {
   DSPARK_TRY(const Isa isa, chosen_isa(settings));
@@ -57,12 +58,109 @@ Result<ExitCode> bench_kernels(const Settings& settings) {
   return ExitCode::kOk;
 }
 
+nlohmann::ordered_json phases_json(const std::array<double, kPhases>& phase_ms) {
+  nlohmann::ordered_json json;
+  for (int i = 0; i < kPhases; ++i) json[phase_name(static_cast<Phase>(i))] = phase_ms[static_cast<size_t>(i)];
+  return json;
+}
+
+std::string phases_text(const std::array<double, kPhases>& phase_ms) {
+  std::string out = "phases, ms:";
+  for (int i = 0; i < kPhases; ++i) {
+    out += fmt::format(" {} {:.2f}", phase_name(static_cast<Phase>(i)), phase_ms[static_cast<size_t>(i)]);
+  }
+  return out + '\n';
+}
+
+// What every report of a model says first.
+nlohmann::ordered_json header_json(const Settings& settings, Runner& runner) {
+  return {{"model", settings.get<"model">()},
+          {"threads", runner.pool().size()},
+          {"isa", isa_name(runner.isa())},
+          {"kv_type", dtype_info(runner.kv_type()).name}};
+}
+
+Result<ExitCode> bench_row_counts(const Settings& settings, Runner& runner) {
+  const std::vector<int64_t>& wanted = settings.get<"rows">();
+  const std::vector<int> rows(wanted.begin(), wanted.end());
+  DSPARK_TRY(const RowsReport report, bench_rows(runner, rows, static_cast<int>(settings.get<"prompt-len">()),
+                                                 static_cast<int>(settings.get<"repeats">())));
+  nlohmann::ordered_json json = header_json(settings, runner);
+  std::string text = fmt::format("bound of one row: {:.3f} ms\n{:>6} {:>10} {:>12}\n", report.row_bound_ms, "rows",
+                                 "step, ms", "x the bound");
+  json["row_bound_ms"] = report.row_bound_ms;
+  json["prompt_len"] = settings.get<"prompt-len">();
+  for (const RowsBench& entry : report.rows) {
+    json["rows"].push_back({{"rows", entry.rows}, {"step_ms", entry.step_ms}});
+    text += fmt::format("{:>6} {:>10.3f} {:>12.2f}\n", entry.rows, entry.step_ms, entry.step_ms / report.row_bound_ms);
+  }
+  DSPARK_RETURN_IF_ERROR(settings.get<"json">() ? write_json(json) : write_output(text));
+  return ExitCode::kOk;
+}
+
+Result<ExitCode> bench_decode_command(const Settings& settings) {
+  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
+  Runner& runner = engine->runner();
+  if (!settings.get<"rows">().empty()) return bench_row_counts(settings, runner);
+  DSPARK_TRY(const DecodeBench report,
+             bench_decode(runner, static_cast<int>(settings.get<"batch">()),
+                          static_cast<int>(settings.get<"prompt-len">()), static_cast<int>(settings.get<"steps">())));
+  if (!settings.get<"json">()) {
+    DSPARK_RETURN_IF_ERROR(write_output(fmt::format(
+        "{} sequences behind {} tokens, {} steps: {:.1f} tokens/s; a step takes {:.3f} ms ({:.3f} to {:.3f}) and reads "
+        "{:.1f} MB: {:.0f}% of the {:.1f} GB/s of this memory\n{}",
+        report.batch, report.prompt_tokens, report.steps, report.tokens_per_second, report.step_ms, report.step_ms_min,
+        report.step_ms_max, report.bytes_per_step / 1e6, 100 * report.bandwidth_fraction,
+        report.bandwidth_bytes_per_second / 1e9, phases_text(report.phase_ms))));
+    return ExitCode::kOk;
+  }
+  nlohmann::ordered_json json = header_json(settings, runner);
+  json.update({{"batch", report.batch},
+               {"prompt_len", report.prompt_tokens},
+               {"steps", report.steps},
+               {"tokens_per_second", report.tokens_per_second},
+               {"step_ms", report.step_ms},
+               {"step_ms_min", report.step_ms_min},
+               {"step_ms_max", report.step_ms_max},
+               {"bytes_per_step", report.bytes_per_step},
+               {"bandwidth_gb_per_s", report.bandwidth_bytes_per_second / 1e9},
+               {"bandwidth_fraction", report.bandwidth_fraction},
+               {"phases", phases_json(report.phase_ms)}});
+  DSPARK_RETURN_IF_ERROR(write_json(json));
+  return ExitCode::kOk;
+}
+
+Result<ExitCode> bench_prefill_command(const Settings& settings) {
+  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
+  Runner& runner = engine->runner();
+  const int64_t tokens = settings.get<"prompt-len">() == 0 ? kDefaultPrompt : settings.get<"prompt-len">();
+  DSPARK_TRY(const PrefillBench report,
+             bench_prefill(runner, static_cast<int>(tokens), static_cast<int>(settings.get<"chunk">()),
+                           static_cast<int>(settings.get<"repeats">())));
+  if (!settings.get<"json">()) {
+    DSPARK_RETURN_IF_ERROR(write_output(fmt::format("{} tokens in chunks of {}: {:.1f} tokens/s, {:.3f} s\n{}",
+                                                    report.tokens, report.chunk, report.tokens_per_second,
+                                                    report.seconds, phases_text(report.phase_ms))));
+    return ExitCode::kOk;
+  }
+  nlohmann::ordered_json json = header_json(settings, runner);
+  json.update({{"prompt_len", report.tokens},
+               {"chunk", report.chunk},
+               {"tokens_per_second", report.tokens_per_second},
+               {"seconds", report.seconds},
+               {"phases", phases_json(report.phase_ms)}});
+  DSPARK_RETURN_IF_ERROR(write_json(json));
+  return ExitCode::kOk;
+}
+
 }  // namespace
 
 Result<ExitCode> cmd_bench(const Invocation& call) {
   const std::string& what = call.operands[0];
+  if (what == "decode") return bench_decode_command(call.settings);
+  if (what == "prefill") return bench_prefill_command(call.settings);
   if (what == "kernels") return bench_kernels(call.settings);
-  return make_error(ErrorCode::kInvalidArgument, "'{}' cannot be measured; known: kernels", printable(what));
+  return make_error(ErrorCode::kInvalidArgument, "{} cannot be measured; known: decode, prefill, kernels", quote(what));
 }
 
 }  // namespace dspark

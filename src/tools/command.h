@@ -46,6 +46,10 @@ struct CommandSpec {
 // In the order of `dspark --help`.
 std::span<const CommandSpec> commands();
 
+Result<ExitCode> cmd_run(const Invocation& call);
+Result<ExitCode> cmd_tokenize(const Invocation& call);
+Result<ExitCode> cmd_template(const Invocation& call);
+Result<ExitCode> cmd_score(const Invocation& call);
 Result<ExitCode> cmd_inspect(const Invocation& call);
 Result<ExitCode> cmd_pull(const Invocation& call);
 Result<ExitCode> cmd_models(const Invocation& call);

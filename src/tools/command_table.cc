@@ -7,6 +7,44 @@ namespace dspark {
 namespace {
 
 constexpr std::array kCommands = std::to_array<CommandSpec>({
+    {.id = Command::kRun,
+     .summary = "answer a prompt, or chat",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details = "One answer to -p TEXT, -f FILE or what a pipe brings; on a terminal without them a chat, where Ctrl-C "
+                "stops an answer and Ctrl-D leaves. The tokens depend on the model, the prompt, the flags under which "
+                "they are drawn and the seed, not on threads, chunks or CPU. --json prints one object with text and "
+                "tokens when the answer is done.",
+     .example = "dspark run -p \"Why is the sky blue?\" --temp 0",
+     .run = cmd_run},
+    {.id = Command::kTokenize,
+     .summary = "text to tokens and back",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details = "Reads standard input byte for byte, or -f FILE. Works on a file that holds only a vocabulary, too. "
+                "--detokenize turns numbers into the text that they came from.",
+     .example = "echo -n 'Hello world' | dspark tokenize --json",
+     .run = cmd_tokenize},
+    {.id = Command::kTemplate,
+     .summary = "render a conversation with a chat template",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details = "Prints the prompt and nothing else. With --template FILE the texts of BOS and EOS are empty unless -m "
+                "names a model, too.",
+     .example = "echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | dspark template",
+     .run = cmd_template},
+    {.id = Command::kScore,
+     .summary = "log-probability of each token of a text, perplexity, digest of all logits",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details = "The digest is the SHA-256 over the bits of all logits: equal digests are equal computations, whatever "
+                "the threads, chunks and instruction sets were.",
+     .example = "dspark score -f README.md --json",
+     .run = cmd_score},
     {.id = Command::kInspect,
      .summary = "show a model file: metadata, tensors, sizes",
      .operands = "[MODEL]",
@@ -35,12 +73,13 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
      .run = cmd_models},
     {.id = Command::kBench,
      .summary = "measure this machine and what dspark reaches on it",
-     .operands = "kernels",
+     .operands = "decode|prefill|kernels",
      .min_operands = 1,
      .max_operands = 1,
-     .details = "kernels: matrix products from the first-level cache, against the peak that loops in registers reach, "
-                "and the bandwidth of memory.",
-     .example = "dspark bench kernels --threads 2",
+     .details = "decode: steps of one new token for each of --batch sequences, or with --rows steps of several rows of "
+                "one sequence. prefill: a prompt. kernels: matrix products from the first-level cache, against the "
+                "peak that loops in registers reach, and the bandwidth of memory.",
+     .example = "dspark bench decode --threads 2",
      .run = cmd_bench},
     {.id = Command::kSynth,
      .summary = "write a model of random weights in the shape of a published one",

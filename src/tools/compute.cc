@@ -2,6 +2,7 @@
 #include "tools/compute.h"
 
 #include "base/cpu.h"
+#include "tools/model_choice.h"
 
 namespace dspark {
 
@@ -11,5 +12,22 @@ ThreadPool::Options pool_options(const Settings& settings) {
 }
 
 Result<Isa> chosen_isa(const Settings& settings) { return isa_from_name(settings.get<"isa">()); }
+
+Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
+  const ThreadPool::Options pool = pool_options(settings);
+  EngineOptions options;
+  options.runner.threads = pool.threads;
+  options.runner.pin = pool.pin;
+  DSPARK_TRY(options.runner.isa, chosen_isa(settings));
+  DSPARK_TRY(options.runner.kv_type, dtype_from_name(settings.get<"kv-type">()));
+  options.runner.kv_memory_bytes = settings.get<"kv-memory">();
+  if (settings.get<"quantize">() != "none") {
+    DSPARK_TRY(options.runner.quantize, dtype_from_name(settings.get<"quantize">()));
+  }
+  options.context = static_cast<int>(settings.get<"context">());
+  options.prompt_chunk = static_cast<int>(settings.get<"chunk">());
+  DSPARK_TRY(options.model, local_model(settings.get<"model">()));
+  return Engine::open(options);
+}
 
 }  // namespace dspark

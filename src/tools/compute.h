@@ -1,13 +1,19 @@
-// From the settings to what computes: the thread pool's options and the instruction set. Main thread.
+// From the settings to what computes: threads, instruction set, the engine with its model. Main thread.
 #pragma once
+
+#include <memory>
 
 #include "base/settings.h"
 #include "base/thread_pool.h"
+#include "engine/engine.h"
 #include "kernels/isa.h"
 
 namespace dspark {
 
 ThreadPool::Options pool_options(const Settings& settings);
 Result<Isa> chosen_isa(const Settings& settings);
+
+// The model of the settings, fetched if need be, loaded and ready.
+Result<std::unique_ptr<Engine>> open_engine(const Settings& settings);
 
 }  // namespace dspark

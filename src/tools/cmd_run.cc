@@ -1,0 +1,159 @@
+// `dspark run`: one answer, or a chat. Main thread; the engine's workers compute.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/command.h"
+#include "tools/compute.h"
+#include "tools/interrupt.h"
+#include "tools/io.h"
+
+namespace dspark {
+namespace {
+
+GenerateRequest request_of(const Settings& settings) {
+  GenerateRequest request;
+  request.sampling.temperature = settings.get<"temp">();
+  request.sampling.top_k = settings.get<"top-k">();
+  request.sampling.top_p = settings.get<"top-p">();
+  request.sampling.min_p = settings.get<"min-p">();
+  request.sampling.repetition_penalty = settings.get<"repeat-penalty">();
+  request.sampling.seed = static_cast<uint64_t>(settings.get<"seed">());
+  request.max_tokens = static_cast<int>(settings.get<"max-tokens">());
+  request.stop = settings.get<"stop">();
+  return request;
+}
+
+nlohmann::ordered_json first_messages(const Settings& settings) {
+  auto messages = nlohmann::ordered_json::array();
+  if (settings.is_set<"system">()) messages.push_back({{"role", "system"}, {"content", settings.get<"system">()}});
+  return messages;
+}
+
+double per_second(size_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
+
+void print_stats(const Engine& engine, const GenerateResult& result) {
+  const int computed = result.prompt_tokens - result.cached_tokens;
+  const size_t steps = result.tokens.empty() ? 0 : result.tokens.size() - 1;  // the first token comes from the prompt
+  fmt::print(stderr,
+             "load {:.2f} s; prompt {} tokens ({} cached) in {:.2f} s, {:.0f} tokens/s; answer {} tokens in {:.2f} s, "
+             "{:.1f} tokens/s; finish: {}\n",
+             engine.load_seconds(), result.prompt_tokens, result.cached_tokens, result.prompt_seconds,
+             per_second(static_cast<size_t>(computed), result.prompt_seconds), result.tokens.size(),
+             result.decode_seconds, per_second(steps, result.decode_seconds), finish_reason_name(result.finish));
+}
+
+nlohmann::ordered_json as_json(const Engine& engine, const GenerateResult& result) {
+  return {{"text", result.text},
+          {"tokens", result.tokens},
+          {"finish", finish_reason_name(result.finish)},
+          {"seed", static_cast<int64_t>(result.seed)},
+          {"prompt_tokens", result.prompt_tokens},
+          {"load_seconds", engine.load_seconds()},
+          {"prompt_seconds", result.prompt_seconds},
+          {"decode_seconds", result.decode_seconds}};
+}
+
+// Generates from the conversation so far, streaming to standard output unless `quiet`. Ctrl-C or an output that
+// cannot be written ends the answer.
+Result<GenerateResult> answer(Engine& engine, Conversation& conversation, const GenerateRequest& request, bool quiet,
+                              const InterruptScope& interrupt) {
+  Status written = Ok();
+  auto result = engine.generate(conversation, request, [&](std::string_view text) {
+    if (!quiet && !text.empty()) written = write_output(text);
+    return written.ok() && !interrupt.requested();
+  });
+  DSPARK_RETURN_IF_ERROR(written);
+  return result;
+}
+
+Result<ExitCode> answer_once(const Settings& settings, Engine& engine, const std::string& prompt) {
+  const bool json = settings.get<"json">();
+  GenerateRequest request = request_of(settings);
+  if (settings.get<"raw">()) {
+    request.prompt = engine.tokenizer().encode(prompt, {.threads = engine.runner().pool().size()});
+  } else {
+    nlohmann::ordered_json messages = first_messages(settings);
+    messages.push_back({{"role", "user"}, {"content", prompt}});
+    DSPARK_TRY(const std::string rendered, engine.render(messages));
+    request.prompt = engine.encode_rendered(rendered);
+  }
+  Conversation conversation;
+  const InterruptScope interrupt;
+  DSPARK_TRY(const GenerateResult result, answer(engine, conversation, request, json, interrupt));
+  DSPARK_RETURN_IF_ERROR(json ? write_json(as_json(engine, result)) : write_output("\n"));
+  if (settings.get<"stats">()) print_stats(engine, result);
+  return result.finish == FinishReason::kCancelled ? ExitCode::kInterrupted : ExitCode::kOk;
+}
+
+// One line of standard input without its end; nothing at the end of the input or after Ctrl-C.
+std::optional<std::string> read_line() {
+  std::string line;
+  for (int c = 0; (c = std::getchar()) != '\n';) {
+    if (c == EOF) {
+      if (line.empty() || std::ferror(stdin)) return std::nullopt;
+      break;
+    }
+    line += static_cast<char>(c);
+  }
+  return line;
+}
+
+Result<ExitCode> chat(const Settings& settings, Engine& engine) {
+  DSPARK_RETURN_IF_ERROR(write_output("Ctrl-C stops an answer, Ctrl-D leaves.\n"));
+  nlohmann::ordered_json messages = first_messages(settings);
+  Conversation conversation;
+  InterruptScope interrupt;
+  for (;;) {
+    interrupt.clear();
+    DSPARK_RETURN_IF_ERROR(write_output("> "));
+    const std::optional<std::string> line = read_line();
+    if (!line) {
+      DSPARK_RETURN_IF_ERROR(write_output("\n"));
+      if (!interrupt.requested()) return ExitCode::kOk;
+      std::clearerr(stdin);  // Ctrl-C at the prompt only drops the line
+      continue;
+    }
+    if (line->empty()) continue;
+    messages.push_back({{"role", "user"}, {"content", *line}});
+    GenerateRequest request = request_of(settings);
+    auto turn = [&]() -> Result<GenerateResult> {
+      DSPARK_TRY(const std::string rendered, engine.render(messages));
+      request.prompt = engine.encode_rendered(rendered);
+      return answer(engine, conversation, request, false, interrupt);
+    }();
+    if (!turn.ok()) {  // this turn only: too long a prompt, a template that refuses it
+      if (turn.error().code != ErrorCode::kInvalidArgument) return turn.error();
+      messages.erase(messages.size() - 1);
+      fmt::print(stderr, "dspark: {}\n", turn.error().message);
+      continue;
+    }
+    messages.push_back({{"role", "assistant"}, {"content", turn->text}});
+    DSPARK_RETURN_IF_ERROR(write_output("\n"));
+    if (settings.get<"stats">()) print_stats(engine, *turn);
+  }
+}
+
+}  // namespace
+
+Result<ExitCode> cmd_run(const Invocation& call) {
+  const Settings& settings = call.settings;
+  if (settings.is_set<"prompt">() && settings.is_set<"file">()) {
+    return make_error(ErrorCode::kInvalidArgument, "--prompt and --file both give the prompt; leave one out");
+  }
+  const bool given = settings.is_set<"prompt">() || settings.is_set<"file">();
+  const bool chats = !given && isatty(STDIN_FILENO) == 1;
+  if (chats && (settings.get<"raw">() || settings.get<"json">())) {
+    return make_error(ErrorCode::kInvalidArgument, "--raw and --json need a prompt; give one with -p TEXT or -f FILE");
+  }
+  std::string prompt = settings.get<"prompt">();
+  if (!chats && !settings.is_set<"prompt">()) {
+    DSPARK_TRY(prompt, read_input(settings.is_set<"file">() ? settings.get<"file">() : "-"));
+  }
+  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
+  return chats ? chat(settings, *engine) : answer_once(settings, *engine, prompt);
+}
+
+}  // namespace dspark
