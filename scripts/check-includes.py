@@ -42,15 +42,21 @@ def check_folders(path, includes):
             yield line, f'{folder} may not include "{name}": its folder comes later in the layout table, or is a stranger'
 
 
+def own_header(path, includes):
+    """The include that path implements or tests: x.h of x.cc, x_test.cc, x_avx2.cc and the like; None if there is none."""
+    if path.suffix != ".cc" or path.stem.endswith("_fuzz"):
+        return None
+    folder = "/".join(path.parts[1:-1])
+    stems = (path.stem, re.sub(r"_(test|benchmark|portable|avx2|avx512)$", "", path.stem))
+    return next((entry for stem in stems for entry in includes if entry[2] == f"{folder}/{stem}.h"), None)
+
+
 def check_order(path, includes):
     """The file's own header, then <...>, then our "...", each group sorted by clang-format."""
-    stem = re.sub(r"_(test|fuzz)$", "", path.stem)
-    own = f"{'/'.join(path.parts[1:-1])}/{stem}.h"
-    rest = includes
-    if path.suffix == ".cc" and any(name == own for _, _, name in includes):
-        if includes[0][2] != own:
-            yield includes[0][0], f'the first include must be the file\'s own header "{own}"'
-        rest = [entry for entry in includes if entry[2] != own]
+    own = own_header(path, includes)
+    if own and includes[0] != own:
+        yield includes[0][0], f'the first include must be the file\'s own header "{own[2]}"'
+    rest = [entry for entry in includes if entry != own]
     seen_ours = False
     for line, kind, name in rest:
         if kind == '"':

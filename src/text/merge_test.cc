@@ -1,3 +1,4 @@
+// Tests of merge.h, against merging by the definition.
 #include "text/merge.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of split_regex.h, against the character classes of the reference.
 #include "text/split_regex.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of utf8.h.
 #include "text/utf8.h"
 
 #include <gtest/gtest.h>
