@@ -29,6 +29,7 @@ Result<ExitCode> bench_kernels(const Settings& settings) {
     progress.update(i + 2);
   }
   const double bandwidth = measure_bandwidth(pool, kBandwidthBytes) * 1e-9;
+  const std::vector<OrderPrice> prices = measure_order_price();
 
   if (settings.get<"json">()) {
     nlohmann::ordered_json json = {
@@ -42,6 +43,12 @@ Result<ExitCode> bench_kernels(const Settings& settings) {
                                  {"packed_gmacs", rate.packed_gmacs},
                                  {"peak_share", rate.peak_share}});
     }
+    for (const OrderPrice& price : prices) {
+      json["determinism"].push_back({{"kernel", price.kernel},
+                                     {"ordered_ns", price.ordered_ns},
+                                     {"free_ns", price.free_ns},
+                                     {"price", price.price()}});
+    }
     DSPARK_RETURN_IF_ERROR(write_json(json));
     return ExitCode::kOk;
   }
@@ -53,6 +60,11 @@ Result<ExitCode> bench_kernels(const Settings& settings) {
   for (const KernelRate& rate : rates) {
     out += fmt::format("{:<8} {:>10.1f} {:>14.1f} {:>11.0f}%\n", dtype_info(rate.type).name, rate.gmacs,
                        rate.packed_gmacs, 100 * rate.peak_share);
+  }
+  if (!prices.empty()) out += "\nprice of the fixed order of sums, one AVX2 thread, data in cache:\n";
+  for (const OrderPrice& price : prices) {
+    out += fmt::format("{:<14} {:>8.0f} ns {:>8.0f} ns in any order {:>+6.0f}%\n", price.kernel, price.ordered_ns,
+                       price.free_ns, 100 * price.price());
   }
   DSPARK_RETURN_IF_ERROR(write_output(out));
   return ExitCode::kOk;
