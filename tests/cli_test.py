@@ -128,6 +128,7 @@ class Inspect(unittest.TestCase):
         self.assertEqual(model["metadata"]["general.architecture"], "llama")
         sizes = [f.stat().st_size for f in (MODELS / "llama3").glob("*.gguf")]
         self.assertEqual(model["bytes"], sum(sizes))
+        self.assertEqual(model["runs_as"]["layers"], model["metadata"]["llama.block_count"])
         shapes = {tensor["name"]: tensor["shape"] for tensor in model["tensors"]}
         self.assertEqual(shapes["output_norm.weight"], [model["metadata"]["llama.embedding_length"]])
 
@@ -136,6 +137,9 @@ class Inspect(unittest.TestCase):
         model = json.loads(dspark("inspect", "--json", folder).stdout)
         self.assertEqual(model["metadata"], json.loads((folder / "config.json").read_text()))
         self.assertEqual(len(model["tensors"]), 21)
+        # 2 layers, 1 head of 32, keys and values of 4 bytes
+        wide = json.loads(dspark("inspect", "--json", "--kv-type", "f32", folder).stdout)
+        self.assertEqual(wide["runs_as"]["kv_bytes_per_position"], 2 * 32 * 2 * 4)
 
     def test_text_lists_every_tensor(self):
         path = MODELS / "quant/quant-q4_k.gguf"

@@ -1,7 +1,7 @@
 // See peak.h. Workers only.
-#include <immintrin.h>
-
 #include "kernels/peak.h"
+
+#include <immintrin.h>
 
 namespace dspark {
 namespace {

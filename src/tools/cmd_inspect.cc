@@ -1,4 +1,4 @@
-// `dspark inspect`: what a model file holds: metadata, tensors, bytes by type. Main thread.
+// `dspark inspect`: what a model file holds, and how this build would use it. Main thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
+#include "kernels/kv_layout.h"
+#include "model/architecture.h"
 #include "model/model_file.h"
 #include "tools/command.h"
 #include "tools/io.h"
@@ -55,18 +57,57 @@ std::string metadata_text(const ModelFile& file) {
   return out;
 }
 
-std::string as_text(const ModelFile& file) {
+// How the loader takes a tensor.
+std::string use_of(const TensorInfo& tensor, const std::string& quantize) {
+  if (!tensor.type) return "refused: no kernel for this type";
+  if (tensor.rank == 1) return "floats";
+  const std::string what = tensor.rank == 3 ? "matrix of each expert" : "matrix";
+  if (!is_float(*tensor.type)) return what + ", int8 activations";
+  return quantize == "none" ? what + ", float activations" : what + ", becomes " + quantize;
+}
+
+Result<ModelConfig> config_of(const ModelFile& file) {
+  DSPARK_TRY(const Architecture* architecture, find_architecture(file));
+  return architecture->read_config(file);
+}
+
+int64_t kv_bytes_per_position(const ModelConfig& config, DType type) {
+  return KvLayout{type, config.kv_heads, config.head_dim}.tile_bytes() * config.layers / kTilePositions;
+}
+
+std::string config_text(const ModelConfig& config, DType kv_type) {
+  std::string out = fmt::format(
+      "This build runs it as {}: {} layers of {}, {} heads of {} ({} of keys and values), feed-forward {}, vocabulary "
+      "{}, context {}",
+      config.architecture, config.layers, config.hidden, config.heads, config.head_dim, config.kv_heads, config.ffn,
+      config.vocab, config.context);
+  if (config.window > 0) {
+    out += fmt::format(", window {} in {} layers", config.window,
+                       std::count(config.local.begin(), config.local.end(), true));
+  }
+  if (config.experts > 0) {
+    out +=
+        fmt::format(", {} of {} experts with feed-forward {}", config.experts_used, config.experts, config.expert_ffn);
+  }
+  return out + fmt::format("\nKeys and values: {} bytes a position as {}\n", kv_bytes_per_position(config, kv_type),
+                           dtype_info(kv_type).name);
+}
+
+std::string as_text(const ModelFile& file, DType kv_type, const std::string& quantize) {
   const TensorSource& source = file.tensors();
   std::string out = fmt::format("{}: {:.1f} MB, {} tensors\n\n", source.path(),
                                 static_cast<double>(source.file_bytes()) / 1e6, source.tensors().size());
-  out += metadata_text(file);
+  const Result<ModelConfig> config = config_of(file);
+  out += config.ok() ? config_text(*config, kv_type)
+                     : fmt::format("This build cannot run it: {}\n", config.error().message);
+  out += '\n' + metadata_text(file);
   out += "\nTensors:\n";
   size_t width = 0;
   for (const TensorInfo& tensor : source.tensors()) width = std::max(width, tensor.name.size());
   width = std::min(width, kWidestName);
   for (const TensorInfo& tensor : source.tensors()) {
-    out += fmt::format("  {:<{}} {:<8} {:<20} {:>14} bytes\n", printable(tensor.name), width, tensor.type_name,
-                       format_shape(shape_of(tensor)), tensor.bytes);
+    out += fmt::format("  {:<{}} {:<8} {:<20} {:>14} bytes  {}\n", printable(tensor.name), width, tensor.type_name,
+                       format_shape(shape_of(tensor)), tensor.bytes, use_of(tensor, quantize));
   }
   out += "\nBytes by type:\n";
   for (const auto& [name, total] : totals_by_type(source)) {
@@ -86,7 +127,7 @@ nlohmann::ordered_json metadata_json(const GgufEntry& entry, const std::string& 
   return format_gguf_value(entry);  // beyond 63 bits, or not finite
 }
 
-nlohmann::ordered_json as_json(const ModelFile& file) {
+nlohmann::ordered_json as_json(const ModelFile& file, DType kv_type, const std::string& quantize) {
   const TensorSource& source = file.tensors();
   const GgufFile* gguf = file.gguf();
   nlohmann::ordered_json json = {
@@ -100,6 +141,19 @@ nlohmann::ordered_json as_json(const ModelFile& file) {
   } else {
     metadata = file.hf()->config();
   }
+  if (const Result<ModelConfig> config = config_of(file); config.ok()) {
+    json["runs_as"] = {{"architecture", config->architecture},
+                       {"layers", config->layers},
+                       {"hidden", config->hidden},
+                       {"heads", config->heads},
+                       {"kv_heads", config->kv_heads},
+                       {"head_dim", config->head_dim},
+                       {"vocabulary", config->vocab},
+                       {"context", config->context},
+                       {"kv_bytes_per_position", kv_bytes_per_position(*config, kv_type)}};
+  } else {
+    json["refused"] = config.error().message;
+  }
   json["metadata"] = std::move(metadata);
   nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
   for (const TensorInfo& tensor : source.tensors()) {
@@ -107,7 +161,8 @@ nlohmann::ordered_json as_json(const ModelFile& file) {
                        {"type", tensor.type_name},
                        {"supported", tensor.type.has_value()},
                        {"shape", shape_of(tensor)},
-                       {"bytes", tensor.bytes}});
+                       {"bytes", tensor.bytes},
+                       {"use", use_of(tensor, quantize)}});
   }
   json["tensors"] = std::move(tensors);
   return json;
@@ -119,7 +174,10 @@ Result<ExitCode> cmd_inspect(const Invocation& call) {
   const std::string& model = call.operands.empty() ? call.settings.get<"model">() : call.operands[0];
   DSPARK_TRY(const std::string path, local_model(model));
   DSPARK_TRY(const ModelFile file, ModelFile::open(path));
-  DSPARK_RETURN_IF_ERROR(call.settings.get<"json">() ? write_json(as_json(file)) : write_output(as_text(file)));
+  DSPARK_TRY(const DType kv_type, dtype_from_name(call.settings.get<"kv-type">()));
+  const std::string& quantize = call.settings.get<"quantize">();
+  DSPARK_RETURN_IF_ERROR(call.settings.get<"json">() ? write_json(as_json(file, kv_type, quantize))
+                                                     : write_output(as_text(file, kv_type, quantize)));
   return ExitCode::kOk;
 }
 
