@@ -40,12 +40,14 @@ class ThreadPool {
   }
 
   // fn(i) for each i in [0, count): each worker goes through a range of its own in order, so that what it reads lies
-  // one behind the other in memory, and then helps out in the others' ranges.
-  template <class Fn>
-  void run_in_order(int count, Fn&& fn) {
+  // one behind the other in memory, and then helps out in the others' ranges. A worker that finds nothing left calls
+  // idle(r, ranges), r its own range, before it waits for the others.
+  template <class Fn, class Idle>
+  void run_in_order(int count, Fn&& fn, Idle&& idle) {
     const int ranges = size() < count ? size() : count;
     if (ranges <= 1) {
       for (int i = 0; i < count; ++i) fn(i);
+      idle(0, 1);
       return;
     }
     struct alignas(64) Range {
@@ -67,6 +69,7 @@ class ThreadPool {
           fn(i);
         }
       }
+      idle(first, used);
     });
   }
 

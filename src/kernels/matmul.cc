@@ -119,7 +119,20 @@ void check_input(const PackedMatrix& weights, const MatmulInput& input) {
 
 }  // namespace
 
-void matmul(ThreadPool& pool, const MatmulKernels& kernels, const MatmulInput& input, std::span<const MatmulJob> jobs) {
+void fetch_ahead(NextWeights next, int range, int ranges) {
+  constexpr int64_t kBytes = 16 * 1024;  // of each matrix: more would wait for memory here instead of there
+  for (const PackedMatrix* weights : next) {
+    const int64_t first = weights->strips() * range / ranges;
+    const int64_t end = weights->strips() * (range + 1) / ranges;
+    const uint8_t* data = weights->strip(first);
+    for (int64_t i = 0; i < std::min(kBytes, (end - first) * weights->strip_bytes()); i += 64) {
+      __builtin_prefetch(data + i, 0, 2);
+    }
+  }
+}
+
+void matmul(ThreadPool& pool, const MatmulKernels& kernels, const MatmulInput& input, std::span<const MatmulJob> jobs,
+            NextWeights next) {
   constexpr int kMaxJobs = 4;
   DSPARK_CHECK(jobs.size() <= kMaxJobs, "{} jobs", jobs.size());
   int64_t strips = 0;
@@ -132,12 +145,14 @@ void matmul(ThreadPool& pool, const MatmulKernels& kernels, const MatmulInput& i
   for (size_t j = 0; j < jobs.size(); ++j) {
     first_task[j + 1] = first_task[j] + static_cast<int>((jobs[j].weights->strips() + grain - 1) / grain);
   }
-  pool.run_in_order(first_task[jobs.size()], [&](int task) {
+  auto run_task = [&](int task) {
     size_t j = 0;
     while (task >= first_task[j + 1]) ++j;
     const int64_t begin = (task - first_task[j]) * grain;
     run_strips(kernels, jobs[j], input, begin, std::min(begin + grain, jobs[j].weights->strips()));
-  });
+  };
+  pool.run_in_order(first_task[jobs.size()], run_task,
+                    [&](int range, int ranges) { fetch_ahead(next, range, ranges); });
 }
 
 void matmul_strip_pair(const MatmulKernels& kernels, const PackedMatrix& weights, int64_t strip,

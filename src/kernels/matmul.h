@@ -30,8 +30,14 @@ struct MatmulJob {
   const float* bias = nullptr;  // [n]
 };
 
+// The matrices that the next product will read: a worker that has nothing left to do asks for the beginning of its
+// part, so that memory works while the others finish and while the step does what lies between.
+using NextWeights = std::span<const PackedMatrix* const>;
+void fetch_ahead(NextWeights next, int range, int ranges);
+
 // All jobs read the same input and run as one parallel loop.
-void matmul(ThreadPool& pool, const MatmulKernels& kernels, const MatmulInput& input, std::span<const MatmulJob> jobs);
+void matmul(ThreadPool& pool, const MatmulKernels& kernels, const MatmulInput& input, std::span<const MatmulJob> jobs,
+            NextWeights next = {});
 
 // One strip pair of a product into out [rows, 32], for callers that fuse what follows (the gated MLP): strips
 // `strip` and `strip + 1` (columns past the end of the matrix are zero). Called on a worker.

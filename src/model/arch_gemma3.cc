@@ -98,7 +98,7 @@ void layer(Step& step, const LayerWeights& weights) {
   step.project_qkv(weights);
   step.rotate(weights.q_norm, weights.k_norm);
   step.attend();
-  step.project_output(weights.output, weights.post_attention_norm);
+  step.project_output(weights, weights.post_attention_norm);
   step.norm(weights.ffn_norm);
   step.gated_mlp(weights, weights.post_ffn_norm);
 }

@@ -14,7 +14,7 @@ void layer(Step& step, const LayerWeights& weights) {
   step.project_qkv(weights);
   step.rotate({}, {});
   step.attend();
-  step.project_output(weights.output, {});
+  step.project_output(weights, {});
   step.norm(weights.ffn_norm);
   step.gated_mlp(weights, {});
 }

@@ -66,7 +66,7 @@ void layer(Step& step, const LayerWeights& weights) {
   step.project_qkv(weights);
   step.rotate(weights.q_norm, weights.k_norm);
   step.attend();
-  step.project_output(weights.output, {});
+  step.project_output(weights, {});
   step.norm(weights.ffn_norm);
   step.experts(weights);
 }

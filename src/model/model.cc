@@ -21,8 +21,9 @@ StepOutput Model::forward(Step& step, const StepInput& input) const {
   step.begin(input);
   step.embed(weights_->embedding);
   for (int i = 0; i < config_->layers; ++i) {
-    step.enter_layer(i);
-    architecture_->layer(step, weights_->layers[static_cast<size_t>(i)]);
+    const LayerWeights* layer = &weights_->layers[static_cast<size_t>(i)];
+    step.enter_layer(i, i + 1 < config_->layers ? layer + 1 : nullptr);
+    architecture_->layer(step, *layer);
     step.keep_hidden(i);
   }
   return step.head(weights_->final_norm, weights_->head_or_embedding());

@@ -101,7 +101,8 @@ void Step::project_qkv(const LayerWeights& weights) {
       {&weights.k.weights, k_.data(), config_.kv_dim(), weights.k.bias_or_null()},
       {&weights.v.weights, v_.data(), config_.kv_dim(), weights.v.bias_or_null()},
   };
-  matmul(pool_, matmul_, input_of(rows_, h_q_, h_.data(), config_.hidden), jobs);
+  const PackedMatrix* const next[] = {&weights.output.weights};
+  matmul(pool_, matmul_, input_of(rows_, h_q_, h_.data(), config_.hidden), jobs, next);
 }
 
 void Step::add_projected(const NormWeights& post_norm) {
@@ -112,10 +113,13 @@ void Step::add_projected(const NormWeights& post_norm) {
   });
 }
 
-void Step::project_output(const Linear& weights, const NormWeights& post_norm) {
+void Step::project_output(const LayerWeights& weights, const NormWeights& post_norm) {
   PhaseClock clock(*this, Phase::kOutput);
-  const MatmulJob job = {&weights.weights, projected_.data(), config_.hidden, weights.bias_or_null()};
-  matmul(pool_, matmul_, input_of(rows_, attention_q_, attention_.data(), config_.q_dim()), {&job, 1});
+  const Linear& output = weights.output;
+  const MatmulJob job = {&output.weights, projected_.data(), config_.hidden, output.bias_or_null()};
+  const PackedMatrix* const mlp[] = {&weights.gate.weights, &weights.up.weights};
+  const NextWeights next = weights.gate.weights.empty() ? NextWeights() : NextWeights(mlp);
+  matmul(pool_, matmul_, input_of(rows_, attention_q_, attention_.data(), config_.q_dim()), {&job, 1}, next);
   add_projected(post_norm);
 }
 

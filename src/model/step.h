@@ -54,7 +54,11 @@ class Step {
   StepOutput head(const NormWeights& norm, const PackedMatrix& weights);
 
   // -- the vocabulary of a layer; x is the residual stream [rows, hidden] --
-  void enter_layer(int layer) { layer_ = layer; }
+  // `next` is the layer behind this one, or null: its first weights are fetched ahead.
+  void enter_layer(int layer, const LayerWeights* next) {
+    layer_ = layer;
+    next_layer_ = next;
+  }
   // h = norm(x), for the products that follow.
   void norm(const NormWeights& weights);
   // q, k, v = W h.
@@ -64,7 +68,7 @@ class Step {
   // Keys and values to the KV blocks, then q looks at every position up to its own (within the layer's window).
   void attend();
   // x += W attention, through `post_norm` first where it is not empty.
-  void project_output(const Linear& weights, const NormWeights& post_norm);
+  void project_output(const LayerWeights& weights, const NormWeights& post_norm);
   // x += down(act(gate h) * up h), through `post_norm` first where it is not empty.
   void gated_mlp(const LayerWeights& weights, const NormWeights& post_norm);
   // x += sum over the chosen experts, weighted; in the order of their index.
@@ -114,6 +118,7 @@ class Step {
   StepInput input_ = {};
   int rows_ = 0;
   int layer_ = 0;
+  const LayerWeights* next_layer_ = nullptr;
   int hidden_kept_ = 0;
   int max_tiles_ = 0;
   std::vector<RowGroup> groups_;

@@ -51,7 +51,7 @@ void Step::gated_mlp(const LayerWeights& weights, const NormWeights& post_norm) 
   }
   const MatmulInput input = input_of(rows_, h_q_, h_.data(), config_.hidden);
   const int pairs = (ffn + 2 * kStripRows - 1) / (2 * kStripRows);
-  pool_.run_in_order(pairs, [&](int pair) {
+  auto run_pair = [&](int pair) {
     gate_columns(
         matmul_, ops_, config_.gate, weights.gate.weights, weights.up.weights, pair, input, quantised,
         [](int i) { return i; }, &mlp_q_);
@@ -61,9 +61,13 @@ void Step::gated_mlp(const LayerWeights& weights, const NormWeights& post_norm) 
       std::memcpy(mlp_.data() + int64_t{i} * ffn + 2 * kStripRows * pair, gate_scratch.gate.data() + i * 2 * kStripRows,
                   static_cast<size_t>(columns) * sizeof(float));
     }
-  });
+  };
+  const PackedMatrix* const down[] = {&weights.down.weights};
+  pool_.run_in_order(pairs, run_pair, [&](int range, int ranges) { fetch_ahead(down, range, ranges); });
   const MatmulJob job = {&weights.down.weights, projected_.data(), config_.hidden};
-  matmul(pool_, matmul_, input_of(rows_, mlp_q_, mlp_.data(), ffn), {&job, 1});
+  const PackedMatrix* next[1] = {next_layer_ != nullptr ? &next_layer_->q.weights : nullptr};
+  matmul(pool_, matmul_, input_of(rows_, mlp_q_, mlp_.data(), ffn), {&job, 1},
+         next_layer_ != nullptr ? NextWeights(next) : NextWeights());
   add_projected(post_norm);
 }
 
@@ -123,7 +127,7 @@ void Step::expert_mlps(const LayerWeights& weights, std::span<const int> active)
   const int ffn = config_.expert_ffn, hidden = config_.hidden;
   const bool quantised = ffn % kPiece == 0 && !is_float(weights.experts[0].down.type());
   const int gate_pairs = (ffn + 2 * kStripRows - 1) / (2 * kStripRows);
-  pool_.run_in_order(static_cast<int>(active.size()) * gate_pairs, [&](int task) {
+  pool_.run(static_cast<int>(active.size()) * gate_pairs, [&](int task) {
     const size_t e = static_cast<size_t>(active[static_cast<size_t>(task / gate_pairs)]);
     const Routing& routing = routing_[e];
     const int pair = task % gate_pairs;
@@ -140,7 +144,7 @@ void Step::expert_mlps(const LayerWeights& weights, std::span<const int> active)
     }
   });
   const int down_pairs = (hidden + 2 * kStripRows - 1) / (2 * kStripRows);
-  pool_.run_in_order(static_cast<int>(active.size()) * down_pairs, [&](int task) {
+  pool_.run(static_cast<int>(active.size()) * down_pairs, [&](int task) {
     const size_t e = static_cast<size_t>(active[static_cast<size_t>(task / down_pairs)]);
     const Routing& routing = routing_[e];
     const int pair = task % down_pairs;
