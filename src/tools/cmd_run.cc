@@ -1,9 +1,13 @@
 // `dspark run`: one answer, or a chat. Main thread; the engine's workers compute.
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "tools/command.h"
 #include "tools/compute.h"
@@ -88,33 +92,56 @@ Result<ExitCode> answer_once(const Settings& settings, Engine& engine, const std
   return result.finish == FinishReason::kCancelled ? ExitCode::kInterrupted : ExitCode::kOk;
 }
 
-// One line of standard input without its end; nothing at the end of the input or after Ctrl-C.
-std::optional<std::string> read_line() {
-  std::string line;
-  for (int c = 0; (c = std::getchar()) != '\n';) {
-    if (c == EOF) {
-      if (line.empty() || std::ferror(stdin)) return std::nullopt;
-      break;
+// Lines of standard input; Ctrl-C ends the wait for one.
+class LineReader {
+ public:
+  explicit LineReader(const InterruptScope& interrupt) : interrupt_(interrupt) {}
+
+  // The next line without its end; nothing at the end of the input or after Ctrl-C, which drops what was typed.
+  std::optional<std::string> next() {
+    for (;;) {
+      if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
+        std::string line = buffer_.substr(0, end);
+        buffer_.erase(0, end + 1);
+        return line;
+      }
+      pollfd wait[] = {{STDIN_FILENO, POLLIN, 0}, {interrupt_.wake_fd(), POLLIN, 0}};
+      if (poll(wait, 2, -1) < 0 && errno != EINTR) return std::nullopt;
+      if (interrupt_.requested()) {
+        buffer_.clear();
+        return std::nullopt;
+      }
+      if (wait[0].revents == 0) continue;
+      char bytes[4096];
+      const ssize_t got = read(STDIN_FILENO, bytes, sizeof(bytes));
+      if (got < 0) return std::nullopt;
+      if (got == 0) {
+        if (buffer_.empty()) return std::nullopt;
+        return std::exchange(buffer_, {});
+      }
+      buffer_.append(bytes, static_cast<size_t>(got));
     }
-    line += static_cast<char>(c);
   }
-  return line;
-}
+
+ private:
+  const InterruptScope& interrupt_;
+  std::string buffer_;
+};
 
 Result<ExitCode> chat(const Settings& settings, Engine& engine) {
   DSPARK_RETURN_IF_ERROR(write_output("Ctrl-C stops an answer, Ctrl-D leaves.\n"));
   nlohmann::ordered_json messages = first_messages(settings);
   Conversation conversation;
   InterruptScope interrupt;
+  LineReader input(interrupt);
   for (;;) {
     interrupt.clear();
     DSPARK_RETURN_IF_ERROR(write_output("> "));
-    const std::optional<std::string> line = read_line();
+    const std::optional<std::string> line = input.next();
     if (!line) {
       DSPARK_RETURN_IF_ERROR(write_output("\n"));
       if (!interrupt.requested()) return ExitCode::kOk;
-      std::clearerr(stdin);  // Ctrl-C at the prompt only drops the line
-      continue;
+      continue;  // Ctrl-C at the prompt only drops the line
     }
     if (line->empty()) continue;
     messages.push_back({{"role", "user"}, {"content", *line}});

@@ -5,8 +5,8 @@
 
 namespace dspark {
 
-// While one lives, SIGINT raises a flag and interrupts blocking reads (EINTR) instead of ending the process. A second
-// SIGINT before the flag is cleared ends the process with code 130: whoever insists gets out. At most one at a time.
+// While one lives, SIGINT raises a flag and makes wake_fd() readable instead of ending the process. A second SIGINT
+// before the flag is cleared ends the process with code 130: whoever insists gets out. At most one at a time.
 class InterruptScope {
  public:
   InterruptScope();
@@ -16,9 +16,12 @@ class InterruptScope {
 
   bool requested() const;
   void clear();
+  // To poll() beside what is waited for: whichever thread gets the signal, and whenever, the wait ends.
+  int wake_fd() const { return pipe_[0]; }
 
  private:
   struct sigaction before_ {};
+  int pipe_[2] = {-1, -1};
 };
 
 }  // namespace dspark
