@@ -34,8 +34,12 @@ class GgufSpecReader {
     }
     DSPARK_RETURN_IF_ERROR(read_tokens());
     DSPARK_RETURN_IF_ERROR(read_special_ids());
-    add_added_tokens();
     add_end_of_generation(spec_);
+    // Some files call such a token normal: it would be found nowhere.
+    for (const int32_t id : spec_.end_of_generation) {
+      if (spec_.kinds[id] == TokenKind::kNormal) spec_.kinds[id] = TokenKind::kControl;
+    }
+    add_added_tokens();
     return std::move(spec_);
   }
 
