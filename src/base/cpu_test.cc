@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -24,7 +23,7 @@ class Cpu : public testing::Test {
     std::ofstream(path) << text;
     return path.string();
   }
-  const fs::path folder_ = fs::temp_directory_path() / fmt::format("dspark_cpu_test_{}", getpid());
+  const fs::path folder_ = fs::path(testing::TempDir()) / "cpus";
 };
 
 TEST_F(Cpu, HyperthreadsCountOnce) {

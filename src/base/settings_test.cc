@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
@@ -17,8 +16,7 @@ using testing::IsEmpty;
 // A configuration file that lives as long as the test.
 class ConfigFile {
  public:
-  explicit ConfigFile(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() / fmt::format("dspark_settings_test_{}.toml", getpid())) {
+  explicit ConfigFile(const std::string& text) : path_(std::filesystem::path(testing::TempDir()) / "config.toml") {
     std::ofstream(path_, std::ios::binary) << text;
   }
   ~ConfigFile() { std::filesystem::remove(path_); }
