@@ -6,7 +6,6 @@ SHELL := /bin/bash
 
 FUZZ_SECONDS ?= 600
 PROMPT ?= Explain in three sentences why the sky is blue.
-VENV := build/venv-goldens
 
 packages:
 	@scripts/install-packages.sh
@@ -49,11 +48,8 @@ asan tsan:
 	@cmake --build --preset $@
 	@ctest --test-dir build-$@ --output-on-failure --no-tests=error -j2
 
-golden: packages  ## make the goldens under tests/data again, with pinned versions of the references
-	@mkdir -p build && test -d $(VENV) || python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install --quiet -r scripts/goldens/requirements.txt
-	@for script in $$(grep -l __main__ scripts/goldens/*.py | grep -v /verify_); do \
-	  echo "$$script"; $(VENV)/bin/python "$$script"; done
+golden: build  ## make the goldens under tests/data again, with pinned versions of the references
+	@scripts/golden.sh
 
 fuzz: packages-dev  ## each fuzz target for FUZZ_SECONDS=600 over its corpus in tests/fuzz
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh
