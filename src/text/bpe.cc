@@ -1,6 +1,8 @@
 // See bpe.h.
 #include "text/bpe.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
 
@@ -98,25 +100,46 @@ BpeModel::BpeModel(const TokenizerSpec& spec, const Vocabulary& vocabulary)
     : MergingModel(spec, vocabulary), byte_level_(spec.byte_level), pairs_(spec.merges.size()) {}
 
 Status BpeModel::add_merges(const TokenizerSpec& spec) {
-  std::string text;
-  for (size_t rank = 0; rank < spec.merges.size(); ++rank) {
-    const MergeRule& rule = spec.merges[rank];
+  constexpr size_t kBatch = 1024;  // whose texts stay in the cache
+  for (size_t first = 0; first < spec.merges.size(); first += kBatch) {
+    DSPARK_RETURN_IF_ERROR(add_merges(spec, first, std::min(kBatch, spec.merges.size() - first)));
+  }
+  return Ok{};
+}
+
+Status BpeModel::add_merges(const TokenizerSpec& spec, size_t first, size_t count) {
+  std::string bytes;
+  std::vector<std::array<size_t, 3>> bounds;  // of each rule: begin, end of the left side, end
+  for (size_t i = 0; i < count; ++i) {
+    const MergeRule& rule = spec.merges[first + i];
     const std::string_view left = std::string_view(rule.text).substr(0, rule.left_size);
-    const std::string_view right = std::string_view(rule.text).substr(left.size());
-    text.clear();
-    const bool spelt = Vocabulary::append_unspelt(spec, left, text);
-    const size_t left_size = text.size();
-    const bool both_spelt = spelt && Vocabulary::append_unspelt(spec, right, text);
-    const std::string_view bytes = text;
-    const int32_t left_id = both_spelt ? vocabulary_.find(bytes.substr(0, left_size)) : -1;
-    const int32_t right_id = both_spelt ? vocabulary_.find(bytes.substr(left_size)) : -1;
-    const int32_t merged_id = both_spelt ? vocabulary_.find(bytes) : -1;
-    if (left_id < 0 || right_id < 0 || merged_id < 0) {
+    const size_t begin = bytes.size();
+    const bool left_spelt = Vocabulary::append_unspelt(spec, left, bytes);
+    const size_t middle = bytes.size();
+    const bool spelt =
+        left_spelt && Vocabulary::append_unspelt(spec, std::string_view(rule.text).substr(left.size()), bytes);
+    // What is not spelt right is no token: neither is the empty string.
+    bounds.push_back(spelt ? std::array{begin, middle, bytes.size()} : std::array{begin, begin, begin});
+  }
+  std::vector<std::string_view> texts;  // left, right, both of each rule
+  for (const auto& [begin, middle, end] : bounds) {
+    const std::string_view both = std::string_view(bytes).substr(begin, end - begin);
+    texts.insert(texts.end(), {both.substr(0, middle - begin), both.substr(middle - begin), both});
+  }
+  std::vector<int32_t> ids(texts.size());
+  vocabulary_.find_all(texts, ids);
+  for (size_t i = 0; i < ids.size(); i += 3) {
+    if (std::min({ids[i], ids[i + 1], ids[i + 2]}) < 0) {
+      const MergeRule& rule = spec.merges[first + i / 3];
+      const size_t left_size = std::min<size_t>(rule.left_size, rule.text.size());
       return make_error(ErrorCode::kCorrupt,
-                        "merge {} joins {} and {}, expected that they and what they make are tokens", rank, quote(left),
-                        quote(right));
+                        "merge {} joins {} and {}, expected that they and what they make are tokens", first + i / 3,
+                        quote(rule.text.substr(0, left_size)), quote(rule.text.substr(left_size)));
     }
-    pairs_.insert(left_id, right_id, {static_cast<uint32_t>(rank), merged_id});
+    pairs_.prefetch(ids[i], ids[i + 1]);
+  }
+  for (size_t i = 0; i < ids.size(); i += 3) {
+    pairs_.insert(ids[i], ids[i + 1], {static_cast<uint32_t>(first + i / 3), ids[i + 2]});
   }
   return Ok{};
 }

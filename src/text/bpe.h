@@ -60,6 +60,7 @@ class PairTable {
   explicit PairTable(size_t capacity);
   // A pair that is there already gets the new merge.
   void insert(int32_t left, int32_t right, PairMerge merge);
+  void prefetch(int32_t left, int32_t right) const { __builtin_prefetch(&slots_[slot(key(left, right))]); }
   PairMerge find(int32_t left, int32_t right) const {
     const uint64_t wanted = key(left, right);
     for (size_t at = slot(wanted);; at = (at + 1) & (slots_.size() - 1)) {
@@ -91,6 +92,7 @@ class BpeModel final : public MergingModel {
  private:
   BpeModel(const TokenizerSpec& spec, const Vocabulary& vocabulary);
   Status add_merges(const TokenizerSpec& spec);
+  Status add_merges(const TokenizerSpec& spec, size_t first, size_t count);
   void merge_word(std::string_view word, Scratch& scratch) const override;
   void append_bytes(std::string_view word, std::vector<Symbol>& symbols) const;
   void append_characters(std::string_view word, std::vector<Symbol>& symbols) const;

@@ -2,6 +2,7 @@
 // addressing, linear probing), the strings stay with the caller. Const after the last insert(): any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -52,15 +53,35 @@ class PieceTable {
   }
 
   // -1 if it is not there.
-  int32_t find(std::string_view text) const {
-    const uint64_t hash = hash_bytes(text);
+  int32_t find(std::string_view text) const { return find(text, hash_bytes(text)); }
+
+  // The same for many strings at once: their cache misses overlap. `ids` has a place for each.
+  void find_all(std::span<const std::string_view> texts, std::span<int32_t> ids) const {
+    constexpr size_t kBlock = 64;
+    uint64_t hashes[kBlock];
+    for (; !texts.empty(); texts = texts.subspan(std::min(kBlock, texts.size()))) {
+      const size_t count = std::min(kBlock, texts.size());
+      for (size_t i = 0; i < count; ++i) {
+        hashes[i] = hash_bytes(texts[i]);
+        __builtin_prefetch(&slots_[hashes[i] & (slots_.size() - 1)]);
+      }
+      // The first slot is nearly always the right one.
+      const auto first_slot = [&](size_t i) -> const Slot& { return slots_[hashes[i] & (slots_.size() - 1)]; };
+      for (size_t i = 0; i < count; ++i) __builtin_prefetch(&strings_[std::max(first_slot(i).id, 0)]);
+      for (size_t i = 0; i < count; ++i) __builtin_prefetch(strings_[std::max(first_slot(i).id, 0)].data());
+      for (size_t i = 0; i < count; ++i) ids[i] = find(texts[i], hashes[i]);
+      ids = ids.subspan(count);
+    }
+  }
+
+ private:
+  int32_t find(std::string_view text, uint64_t hash) const {
     for (size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
       if (slots_[at].id < 0) return -1;
       if (slots_[at].tag == tag(hash) && strings_[slots_[at].id] == text) return slots_[at].id;
     }
   }
 
- private:
   struct Slot {
     uint32_t tag;
     int32_t id;
