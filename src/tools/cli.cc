@@ -118,6 +118,16 @@ std::filesystem::path default_config_file(const std::vector<std::string>& enviro
   return {};
 }
 
+// What was set, and by whom.
+void log_choices(const Settings& settings) {
+  for (size_t i = 0; i < kSettings.size(); ++i) {
+    const SettingEntry& entry = settings.entry(i);
+    if (entry.source == SettingSource::kDefault) continue;
+    log(LogLevel::kInfo, "{} = {} ({})", kSettings[i].name, printable(format_setting(kSettings[i], entry.value)),
+        entry.origin);
+  }
+}
+
 Result<ExitCode> run_command(const CommandSpec& command, std::vector<std::string> arguments,
                              const std::vector<std::string>& environment) {
   DSPARK_TRY(ParsedFlags flags, parse_flags(command, std::move(arguments)));
@@ -132,6 +142,7 @@ Result<ExitCode> run_command(const CommandSpec& command, std::vector<std::string
   DSPARK_TRY(LoadedSettings loaded,
              load_settings({std::move(flags.values), environment, default_config_file(environment)}));
   if (loaded.settings.get<"verbose">()) set_log_level(LogLevel::kDebug);
+  log_choices(loaded.settings);
   for (const std::string& warning : loaded.warnings) fmt::print(stderr, "dspark: warning: {}\n", warning);
   return command.run({std::move(loaded.settings), std::move(flags.operands)});
 }

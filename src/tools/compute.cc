@@ -2,6 +2,7 @@
 #include "tools/compute.h"
 
 #include "base/cpu.h"
+#include "base/log.h"
 #include "tools/model_choice.h"
 
 namespace dspark {
@@ -27,7 +28,12 @@ Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   options.context = static_cast<int>(settings.get<"context">());
   options.prompt_chunk = static_cast<int>(settings.get<"chunk">());
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));
-  return Engine::open(options);
+  log(LogLevel::kInfo, "loading {} with {} threads, {} kernels, {} keys and values", options.model, pool.threads,
+      isa_name(options.runner.isa), settings.get<"kv-type">());
+  DSPARK_TRY(std::unique_ptr<Engine> engine, Engine::open(options));
+  log(LogLevel::kInfo, "loaded in {:.2f} s: {}, {} layers, context {}", engine->load_seconds(),
+      engine->config().architecture, engine->config().layers, engine->context());
+  return engine;
 }
 
 }  // namespace dspark
