@@ -3,19 +3,25 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
 
 #include "base/check.h"
 
 namespace dspark {
 
-void* allocate_aligned(size_t bytes) {
+void* allocate_aligned(size_t count, size_t item_bytes) {
   constexpr size_t kHuge = size_t{2} << 20;
-  const size_t alignment = bytes >= 2 * kHuge ? kHuge : 64;
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* pointer = std::aligned_alloc(alignment, rounded);
-  DSPARK_CHECK(pointer != nullptr, "out of memory: {} bytes", bytes);
-  if (alignment == kHuge) madvise(pointer, rounded, MADV_HUGEPAGE);  // advice only: ignored where it is off
+  size_t bytes = 0;
+  void* pointer = nullptr;
+  if (!__builtin_mul_overflow(count, item_bytes, &bytes) && bytes <= PTRDIFF_MAX - kHuge) {
+    const size_t alignment = bytes >= 2 * kHuge ? kHuge : 64;
+    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    pointer = std::aligned_alloc(alignment, rounded);
+    // Advice only: ignored where huge pages are off.
+    if (alignment == kHuge && pointer != nullptr) madvise(pointer, rounded, MADV_HUGEPAGE);
+  }
+  DSPARK_CHECK(pointer != nullptr, "out of memory: {} items of {} bytes", count, item_bytes);
   return pointer;
 }
 

@@ -8,13 +8,13 @@
 
 namespace dspark {
 
-// Aligned to 64 bytes (2 MiB and advised as huge pages from 4 MiB on); aborts when memory is exhausted.
-void* allocate_aligned(size_t bytes);
+// Aligned to 64 bytes (2 MiB and advised as huge pages from 4 MiB on); ends the process when memory is exhausted.
+void* allocate_aligned(size_t count, size_t item_bytes);
 void free_aligned(void* pointer);
 
 template <class T>
 class Buffer {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64);
 
  public:
   Buffer() = default;
@@ -28,10 +28,11 @@ class Buffer {
     return *this;
   }
 
+  // Room for at least `count` items; the old ones are kept only if there was room already.
   void ensure(size_t count) {
     if (count <= capacity_) return;
     free_aligned(data_);
-    data_ = static_cast<T*>(allocate_aligned(count * sizeof(T)));
+    data_ = static_cast<T*>(allocate_aligned(count, sizeof(T)));
     capacity_ = count;
   }
   T* data() { return data_; }

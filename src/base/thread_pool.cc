@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "base/float_mode.h"
 
 namespace dspark {
 namespace {
@@ -19,8 +20,13 @@ uint32_t ticket_epoch(uint64_t ticket) { return static_cast<uint32_t>(ticket >> 
 uint64_t ticket_tasks(uint64_t ticket) { return ticket >> kTaskBits & kTaskMask; }
 uint64_t ticket_next(uint64_t ticket) { return ticket & kTaskMask; }
 
-// Kernels rely on round-to-nearest and on subnormals being kept, whatever the embedding program has set.
-void set_float_mode() { _mm_setcsr(0x1F80); }
+// How many cores this process may use; 0 if that cannot be found out.
+int allowed_cores() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+    return static_cast<int>(std::thread::hardware_concurrency());
+  return CPU_COUNT(&allowed);
+}
 
 void pin_to_core(int index) {
   cpu_set_t allowed;
@@ -38,9 +44,13 @@ void pin_to_core(int index) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(const Options& options) : spin_us_(options.spin_us) {
+ThreadPool::ThreadPool(const Options& options) : spin_us_(options.spin_us), polls_before_yield_(1024) {
   DSPARK_CHECK(options.threads >= 1, "threads = {}", options.threads);
-  set_float_mode();
+  const int cores = allowed_cores();
+  if (cores > 0 && options.threads > cores) {
+    spin_us_ = 0;
+    polls_before_yield_ = 16;
+  }
   for (int i = 1; i < options.threads; ++i) {
     workers_.emplace_back([this, i, pin = options.pin] { worker_main(i, pin); });
   }
@@ -53,11 +63,21 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run_job(int tasks, TaskFn fn, void* context) {
-  DSPARK_CHECK(static_cast<uint64_t>(tasks) <= kTaskMask, "tasks = {}", tasks);
-  set_float_mode();
+void ThreadPool::run_loop(int tasks, TaskFn fn, const void* context) {
+  DSPARK_CHECK(tasks >= 0 && static_cast<uint64_t>(tasks) <= kTaskMask, "tasks = {}", tasks);
+  DSPARK_CHECK(!running_.exchange(true, std::memory_order_acquire), "a pool runs one loop at a time");
+  const FloatMode mode;
   fn_ = fn;
   context_ = context;
+  if (tasks <= 1 || workers_.empty()) {
+    for (int task = 0; task < tasks; ++task) fn(context, task);
+  } else {
+    share_loop(tasks);
+  }
+  running_.store(false, std::memory_order_release);
+}
+
+void ThreadPool::share_loop(int tasks) {
   done_.store(0, std::memory_order_relaxed);
   const uint32_t epoch = (ticket_epoch(ticket_.load(std::memory_order_relaxed)) + 1) & 0xFFFF;
   ticket_.store(make_ticket(epoch, static_cast<uint64_t>(tasks)));  // seq_cst: ordered before the look at sleepers_
@@ -67,8 +87,8 @@ void ThreadPool::run_job(int tasks, TaskFn fn, void* context) {
   }
   work(epoch);
   // A task that a preempted worker holds may take a while: give up the core now and then.
-  for (int spins = 0; done_.load(std::memory_order_acquire) != tasks; ++spins) {
-    if (spins % 4096 == 4095) {
+  for (unsigned polls = 1; done_.load(std::memory_order_acquire) != tasks; ++polls) {
+    if (polls % polls_before_yield_ == 0) {
       sched_yield();
     } else {
       _mm_pause();
@@ -88,7 +108,7 @@ void ThreadPool::work(uint32_t epoch) {
 
 void ThreadPool::worker_main(int index, bool pin) {
   if (pin) pin_to_core(index);
-  set_float_mode();
+  const FloatMode mode;
   uint32_t seen = 0;
   using Clock = std::chrono::steady_clock;
   auto idle_since = Clock::now();

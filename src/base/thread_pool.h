@@ -1,15 +1,16 @@
 // ThreadPool: a persistent team that takes the tasks of one parallel loop after another. The thread that calls run()
-// works too; only one thread may call run() at a time.
+// works too. One loop at a time: neither two threads nor a task may call run() while a loop runs (checked).
 //
 // Which worker runs which task is left to an atomic counter, so nothing a task computes may depend on its worker
 // (the row law). Workers spin for a while after a loop, since the next one of a step follows within microseconds,
 // and then sleep. A worker that is late, or never gets a core, holds nobody up: loops wait for tasks, not for workers.
+// With more threads than this process has cores nobody spins, as that would keep others from their work.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace dspark {
@@ -18,7 +19,7 @@ class ThreadPool {
  public:
   struct Options {
     int threads = 1;    // including the caller of run()
-    bool pin = false;   // one thread a core, in the order of this process's affinity mask
+    bool pin = false;   // one worker a core, in the order of the creator's affinity mask; the caller of run() moves
     int spin_us = 300;  // how long an idle worker polls before it sleeps
   };
   explicit ThreadPool(const Options& options);
@@ -28,15 +29,13 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // fn(task) for each task in [0, tasks), in any order, on any worker; returns when all are done. fn must not throw.
+  // fn(task) for each task in [0, tasks), in any order, on any worker, in the kernels' float mode; returns when all are
+  // done. tasks < 2^24; fn must not throw.
   template <class Fn>
   void run(int tasks, Fn&& fn) {
-    if (tasks <= 1 || workers_.empty()) {
-      for (int task = 0; task < tasks; ++task) fn(task);
-      return;
-    }
-    run_job(
-        tasks, [](void* context, int task) { (*static_cast<std::remove_reference_t<Fn>*>(context))(task); }, &fn);
+    run_loop(
+        tasks, [](const void* context, int task) { (*static_cast<Pointer<Fn>>(const_cast<void*>(context)))(task); },
+        &fn);
   }
 
   // fn(i) for each i in [0, count): each worker goes through a range of its own in order, so that what it reads lies
@@ -74,8 +73,11 @@ class ThreadPool {
   }
 
  private:
-  using TaskFn = void (*)(void* context, int task);
-  void run_job(int tasks, TaskFn fn, void* context);
+  template <class Fn>
+  using Pointer = std::remove_reference_t<Fn>*;
+  using TaskFn = void (*)(const void* context, int task);
+  void run_loop(int tasks, TaskFn fn, const void* context);
+  void share_loop(int tasks);
   void work(uint32_t epoch);
   void worker_main(int index, bool pin);
 
@@ -86,9 +88,11 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> wake_{0};  // bumped to wake sleepers
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> running_{false};
   TaskFn fn_ = nullptr;  // of the current loop; written before the ticket, read after a task is taken
-  void* context_ = nullptr;
+  const void* context_ = nullptr;
   int spin_us_;
+  unsigned polls_before_yield_;  // of the caller, when others hold the last tasks
   std::vector<std::thread> workers_;
 };
 
