@@ -15,6 +15,6 @@ while IFS= read -r -d '' object; do
     failed=1
   fi
   checked=$((checked + 1))
-done < <(find "$1" -name '*_avx2.cc.o' -print0 -o -name '*_avx512.cc.o' -print0)
+done < <(find "$1" -regex '.*_avx\(2\|512\)\(_test\)?\.cc\.o' -print0)
 [ $checked -gt 0 ] || { echo "check-isa-symbols: no objects under $1; build first" >&2; exit 1; }
 exit $failed

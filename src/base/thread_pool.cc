@@ -4,9 +4,11 @@
 #include <immintrin.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/check.h"
+#include "base/cpu.h"
 #include "base/float_mode.h"
 
 namespace dspark {
@@ -20,12 +22,13 @@ uint32_t ticket_epoch(uint64_t ticket) { return static_cast<uint32_t>(ticket >> 
 uint64_t ticket_tasks(uint64_t ticket) { return ticket >> kTaskBits & kTaskMask; }
 uint64_t ticket_next(uint64_t ticket) { return ticket & kTaskMask; }
 
-// How many cores this process may use; 0 if that cannot be found out.
-int allowed_cores() {
+// How many threads of this process can run at once; hyperthreads count, as they can.
+int allowed_cpus() {
   cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-    return static_cast<int>(std::thread::hardware_concurrency());
-  return CPU_COUNT(&allowed);
+  const bool known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+  const int cpus = known ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency());
+  const int limit = cgroup_cpus("/sys/fs/cgroup/cpu.max");
+  return limit > 0 ? std::min(cpus, limit) : cpus;
 }
 
 void pin_to_core(int index) {
@@ -46,8 +49,7 @@ void pin_to_core(int index) {
 
 ThreadPool::ThreadPool(const Options& options) : spin_us_(options.spin_us), polls_before_yield_(1024) {
   DSPARK_CHECK(options.threads >= 1, "threads = {}", options.threads);
-  const int cores = allowed_cores();
-  if (cores > 0 && options.threads > cores) {
+  if (options.threads > allowed_cpus()) {
     spin_us_ = 0;
     polls_before_yield_ = 16;
   }

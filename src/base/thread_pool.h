@@ -4,7 +4,7 @@
 // Which worker runs which task is left to an atomic counter, so nothing a task computes may depend on its worker
 // (the row law). Workers spin for a while after a loop, since the next one of a step follows within microseconds,
 // and then sleep. A worker that is late, or never gets a core, holds nobody up: loops wait for tasks, not for workers.
-// With more threads than this process has cores nobody spins, as that would keep others from their work.
+// With more threads than this process has CPUs nobody spins, as that would keep others from their work.
 #pragma once
 
 #include <atomic>

@@ -278,10 +278,9 @@ inline void scatter_key(uint8_t* micro, int lane, const uint8_t* values, int dim
 }
 
 void store_kv(const KvLayout& layout, uint8_t* tile, int head, int slot, const float* key, const float* value) {
-  constexpr int kMaxDim = 512;
   const int dim = layout.head_dim;
-  alignas(64) uint8_t converted[kMaxDim * 4];
-  uint16_t scales[kMaxDim / 32];
+  alignas(64) uint8_t converted[kMaxHeadDim * 4];
+  uint16_t scales[kMaxHeadDim / 32];
   uint8_t* keys = tile + layout.keys_offset(head);
   convert_kv(layout, key, converted, scales);
   uint8_t* micro = keys + int64_t{slot / kMicroTile} * dim * kMicroTile * layout.element_bytes();

@@ -13,11 +13,12 @@ namespace dspark {
 
 inline constexpr int kTilePositions = 128;
 inline constexpr int kMicroTile = 16;
+inline constexpr int kMaxHeadDim = 512;
 
 struct KvLayout {
   DType type = DType::kF16;  // f32, f16, bf16 or q8_0
   int kv_heads = 0;
-  int head_dim = 0;  // multiple of 16 (of 32 with q8_0)
+  int head_dim = 0;  // multiple of 16 (of 32 with q8_0), at most kMaxHeadDim
 
   int element_bytes() const { return type == DType::kF32 ? 4 : type == DType::kQ8_0 ? 1 : 2; }
   int64_t scale_bytes() const { return type == DType::kQ8_0 ? int64_t{kTilePositions} * (head_dim / 32) * 2 : 0; }

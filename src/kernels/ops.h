@@ -1,6 +1,7 @@
 // Everything of a layer that is not a matrix product: norms, activations, RoPE, KV, attention, vocabulary reductions.
-// One table of functions per instruction set, all equal bit for bit (docs/numerics.md). Called on workers; every
-// function works on the rows it is given and touches nothing else.
+// One table of functions per instruction set, all equal bit for bit (docs/numerics.md); NaN in, NaN out, but payloads
+// are nobody's promise. Called on workers, in the float mode of base/float_mode.h; every function works on the rows it
+// is given and touches nothing else. Sizes may be anything from 0 up.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,12 @@ struct AttentionQuery {
 
 inline constexpr int kMaxQueries = 64;  // of one attend call
 
-// What one tile contributes to one query.
+// What tiles contribute to one query.
 struct AttentionPartial {
-  float max;
-  float sum;
+  float max;   // of the scores; NaN if one of them is
+  float sum;   // of e^(score - max)
   float* out;  // [head_dim], not yet divided by the sum
-  bool empty;  // the query looks at nothing in this tile
+  bool empty;  // the query looks at nothing here: the rest has no meaning
 };
 
 // Reductions over a vocabulary skip tiles that cannot matter, by the maxima of `survey`: 16 for each tile, the largest
@@ -64,29 +65,33 @@ struct DrawCandidate {
 struct Ops {
   Isa isa;
 
-  // out = x / sqrt(mean(x^2) + eps) * weight; x, weight, out [n].
+  // out = x / sqrt(mean(x^2) + eps) * weight; x, weight, out [n]; out may be x.
   void (*rms_norm)(const float* x, const float* weight, int n, float eps, float* out);
   // x += y; [n].
   void (*add)(float* x, const float* y, int n);
   // x *= factor; [n].
   void (*scale)(float* x, float factor, int n);
-  // x [k] to int8 blocks [k / 32]; `wide` [k] may be null.
+  // x [k] to int8 blocks [k / 32], k a multiple of 32: q = x * (127 / amax) to nearest even. A block with NaN or an
+  // infinity has q = 0 and scale NaN, one whose amax is below 2^-120 is all zero. `wide` [k] gets q again, each four in
+  // the order 0, 2, 1, 3; it may be null.
   void (*quantise)(const float* x, int64_t k, ActivationBlock* out, int16_t* wide);
-  // out = act(gate) * up; [n].
+  // out = act(g) * up; [n]; out may be g or up.
   void (*gated)(Gate gate, const float* g, const float* up, int n, float* out);
-  // Rotates pairs (i, i + rotary / 2) of one head in place; cos, sin [rotary / 2].
+  // Rotates pairs (i, i + rotary / 2) of one head in place; rotary even; cos, sin [rotary / 2].
   void (*rope)(float* x, const float* cos, const float* sin, int rotary);
-  // x[0] * scale to x[n - 1] * scale with weight per index accumulated: acc += weight * x; [n].
+  // acc += weight * x, rounded once; [n].
   void (*add_scaled)(float* acc, const float* x, float weight, int n);
 
   // Writes one position's key and value [head_dim] of one head into its tile.
   void (*store_kv)(const KvLayout& layout, uint8_t* tile, int head, int slot, const float* key, const float* value);
-  // Tile `tile` of the context against `count` queries of one KV head; partials[i].out is written.
+  // Tile `tile` of the context (positions 128 tile and up, at `data`) against `count` <= kMaxQueries queries of one KV
+  // head. Sets partials[i] and fills its out, unless it is empty. Its bits depend on query i and the keys and values of
+  // its positions alone: not on the other queries, nor on what lies in slots before `first` or behind `last`.
   void (*attend_tile)(const KvLayout& layout, const uint8_t* data, int tile, int head, const AttentionQuery* queries,
                       int count, AttentionPartial* partials);
-  // Adds `part` to `total`, which starts empty: always in the order of the tiles.
+  // Adds `part` to `total`, which starts empty and owns its out: always in the order of the tiles.
   void (*merge)(AttentionPartial* total, const AttentionPartial& part, int head_dim);
-  // query.out = total.out / total.sum.
+  // out = total.out / total.sum, of a total that is not empty; out may be total.out.
   void (*finish)(const AttentionPartial& total, int head_dim, float* out);
 
   // Over a vocabulary: x [n], n >= 1.
