@@ -7,6 +7,7 @@
 // With more threads than this process has CPUs nobody spins, as that would keep others from their work.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -43,19 +44,13 @@ class ThreadPool {
   // idle(r, ranges), r its own range, before it waits for the others.
   template <class Fn, class Idle>
   void run_in_order(int count, Fn&& fn, Idle&& idle) {
-    const int ranges = size() < count ? size() : count;
-    if (ranges <= 1) {
-      for (int i = 0; i < count; ++i) fn(i);
-      idle(0, 1);
-      return;
-    }
     struct alignas(64) Range {
       std::atomic<int> next;
       int end;
     };
     constexpr int kMaxRanges = 256;
     Range range[kMaxRanges];
-    const int used = ranges < kMaxRanges ? ranges : kMaxRanges;
+    const int used = std::max(1, std::min({count, size(), kMaxRanges}));
     for (int r = 0; r < used; ++r) {
       range[r].next.store(static_cast<int>(int64_t{count} * r / used), std::memory_order_relaxed);
       range[r].end = static_cast<int>(int64_t{count} * (r + 1) / used);

@@ -74,6 +74,33 @@ TEST(ThreadPool, WorkersThatSleepAreWoken) {
   }
 }
 
+TEST(ThreadPool, RangesInOrderRunEveryIndexOnceAndEndIdle) {
+  for (int threads : kThreadCounts) {
+    ThreadPool pool({.threads = threads});
+    for (int count : {0, 1, 2, 3, 7, 8, 9, 1000}) {
+      for (int repeat = 0; repeat < 100; ++repeat) {
+        std::vector<int> runs(static_cast<size_t>(count)), idle(static_cast<size_t>(threads));
+        std::atomic<int> ranges_seen{0};
+        pool.run_in_order(
+            count,
+            [&](int i) {
+              ++runs[static_cast<size_t>(i)];
+              if (i == repeat) sched_yield();  // others help out in this range
+            },
+            [&](int range, int ranges) {
+              ++idle[static_cast<size_t>(range)];
+              ranges_seen = ranges;
+            });
+        EXPECT_EQ(runs, std::vector<int>(runs.size(), 1)) << count << " indices, " << threads << " threads";
+        EXPECT_EQ(ranges_seen, std::max(1, std::min(count, threads)));
+        for (int range = 0; range < threads; ++range) {
+          EXPECT_EQ(idle[static_cast<size_t>(range)], range < ranges_seen ? 1 : 0);
+        }
+      }
+    }
+  }
+}
+
 TEST(ThreadPool, LongTasksHoldUpOnlyTheirOwnLoop) {
   ThreadPool pool({.threads = 3, .spin_us = 50});
   for (int loop = 0; loop < 20; ++loop) {
