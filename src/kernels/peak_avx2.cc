@@ -47,6 +47,8 @@ int64_t wide(int64_t rounds, int32_t* sink) {
 
 int64_t floats(int64_t rounds, int32_t* sink) {
   __m256 w = _mm256_set1_ps(1e-9f), x = _mm256_set1_ps(1.0f), sums[12] = {};
+  // Separate values to the compiler, which would compute one chain otherwise.
+  for (int c = 0; c < 12; ++c) asm volatile("" : "+x"(sums[c]));
   for (int64_t i = 0; i < rounds; ++i) {
     asm volatile("" : "+x"(w), "+x"(x));
 #pragma GCC unroll 12
