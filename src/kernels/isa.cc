@@ -1,7 +1,18 @@
 // CPU detection for isa.h. Any thread.
 #include "kernels/isa.h"
 
+#include <cpuid.h>
+
 namespace dspark {
+namespace {
+
+// clang 14 does not know "f16c" as a name.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+}  // namespace
 
 const char* isa_name(Isa isa) {
   switch (isa) {
@@ -16,7 +27,7 @@ const char* isa_name(Isa isa) {
 }
 
 bool isa_supported(Isa isa) {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   switch (isa) {
     case Isa::kPortable:
       return true;
