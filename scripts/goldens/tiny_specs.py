@@ -22,6 +22,9 @@ class Spec:
     name: str
     config: dict
     hf_dtype: torch.dtype = torch.float32
+    # Of the norms, if another. Norms and quantised embeddings with few bits meet in products that lie exactly between
+    # two int8 steps, and then the last bit of a float sum decides: models with quantised files have float32 norms.
+    norm_dtype: torch.dtype | None = None
     gguf: str | None = "f32"  # type of the matrices in the GGUF; None: the GGUF format cannot say this model
     hf_shards: int = 1
     gguf_shards: int = 1
@@ -89,7 +92,7 @@ SPECS = [
          common("qwen3", "Qwen3ForCausalLM", hidden_size=66, intermediate_size=88, num_attention_heads=3,
                 num_key_value_heads=1, head_dim=80, tie_word_embeddings=True, rms_norm_eps=1e-6, rope_theta=1000000.0),
          hf_dtype=torch.bfloat16, gguf="bf16"),
-    Spec("qwen3moe", moe(True), hf_dtype=torch.bfloat16),
+    Spec("qwen3moe", moe(True), hf_dtype=torch.bfloat16, norm_dtype=torch.float32),
     # GGUF has no key for unnormalised expert weights of this architecture, hence no file.
     Spec("qwen3moe-nonorm", moe(False), hf_dtype=torch.bfloat16, gguf=None),
     # The pattern of six: layers 0 to 4 and 6 slide, layer 5 sees everything, with the 4B's linear scaling.
@@ -113,7 +116,7 @@ QUANT = Spec("quant",
              common("llama", "LlamaForCausalLM", hidden_size=256, intermediate_size=96, num_attention_heads=2,
                     num_key_value_heads=1, head_dim=32, num_hidden_layers=1, tie_word_embeddings=True,
                     vocab_size=QUANT_VOCAB, bos_token_id=65, eos_token_id=64),
-             hf_dtype=torch.bfloat16, hidden_layers=(0,))
+             hf_dtype=torch.bfloat16, norm_dtype=torch.float32, hidden_layers=(0,))
 
 
 def head_dim(config: dict) -> int:
@@ -168,7 +171,8 @@ def draw(spec: Spec, name: str, shape: tuple) -> torch.Tensor:
     else:
         gain = {"q_proj": 1.5, "k_proj": 1.5, "gate": 3.0, "lm_head": 3.0}.get(name.split(".")[-2], 1.0)
         x = gain / shape[1] ** 0.5 * x
-    return torch.from_numpy(x.astype(np.float32)).to(spec.hf_dtype)
+    dtype = spec.norm_dtype if "norm" in name and spec.norm_dtype else spec.hf_dtype
+    return torch.from_numpy(x.astype(np.float32)).to(dtype)
 
 
 def weights(spec: Spec) -> dict[str, torch.Tensor]:

@@ -63,8 +63,9 @@ def check_conversion(name: str, parts: list[pathlib.Path], source: str) -> list[
         theirs_meta, theirs = read([out])
     faults = [f"tensor {t}: {tensors.get(t, 'missing')[:2]} here, {theirs.get(t, 'missing')[:2]} there"
               for t in sorted(tensors.keys() | theirs.keys()) if tensors.get(t) != theirs.get(t)]
+    keys = meta.keys() | {k for k in theirs_meta if k not in OPTIONAL}
     return faults + [f"key {k}: {str(meta.get(k))[:80]} here, {str(theirs_meta.get(k))[:80]} there"
-                     for k in sorted(meta.keys() | theirs_meta.keys()) if meta.get(k) != theirs_meta.get(k) and not (k in OPTIONAL and k not in meta)]
+                     for k in sorted(keys) if meta.get(k) != theirs_meta.get(k)]
 
 
 def compare_logits(name: str, path: pathlib.Path, program: pathlib.Path) -> float:

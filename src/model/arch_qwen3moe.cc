@@ -50,7 +50,7 @@ Result<ModelWeights> load_weights(const ModelConfig& c, WeightLoader& loader) {
   DSPARK_TRY(ModelWeights weights, load_common_weights(c, loader, {.dense_mlp = false, .qk_norm = true}));
   for (int i = 0; i < c.layers; ++i) {
     LayerWeights& layer = weights.layers[static_cast<size_t>(i)];
-    DSPARK_TRY(layer.router.weights, loader.matrix(kRouter, c.experts, c.hidden, i));
+    DSPARK_TRY(layer.router.weights, loader.router(kRouter, c.experts, c.hidden, i));
     DSPARK_TRY(std::vector<PackedMatrix> gate, load_experts(c, loader, kGate, c.expert_ffn, c.hidden, i));
     DSPARK_TRY(std::vector<PackedMatrix> up, load_experts(c, loader, kUp, c.expert_ffn, c.hidden, i));
     DSPARK_TRY(std::vector<PackedMatrix> down, load_experts(c, loader, kDown, c.hidden, c.expert_ffn, i));

@@ -72,6 +72,13 @@ Result<PackedMatrix> WeightLoader::matrix(const TensorName& name, int64_t rows, 
   return out;
 }
 
+Result<PackedMatrix> WeightLoader::router(const TensorName& name, int64_t experts, int64_t k, int layer) {
+  DSPARK_TRY(const TensorView view, file_.tensors().find(name_of(name, layer, 0), {experts, k}));
+  PackedMatrix out = PackedMatrix::pack(pool_, arena_, view.type, experts, k, view.data);
+  file_.tensors().release(view);
+  return out;
+}
+
 Result<std::vector<PackedMatrix>> WeightLoader::stacked(const TensorName& name, int experts, int64_t rows, int64_t k,
                                                         int layer) {
   DSPARK_TRY(const TensorView view, file_.tensors().find(name_of(name, layer, 0), {experts, rows, k}));

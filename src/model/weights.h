@@ -79,6 +79,9 @@ class WeightLoader {
   // `order`, if not empty, says which row of the file becomes row i.
   Result<PackedMatrix> matrix(const TensorName& name, int64_t rows, int64_t k, int layer = 0, int expert = 0,
                               std::span<const int32_t> order = {});
+  // In the file's type also when loading quantises: a router is small, and its rounding would change which experts are
+  // chosen (llama-quantize leaves it alone, too).
+  Result<PackedMatrix> router(const TensorName& name, int64_t experts, int64_t k, int layer);
   // A matrix and, where the file has one, its bias.
   Result<Linear> linear(const TensorName& weight, const TensorName& bias, int64_t rows, int64_t k, int layer,
                         std::span<const int32_t> order = {});
