@@ -2,7 +2,7 @@
 """Measures dspark and llama.cpp side by side: same file, same threads, in alternation (A, B, A, B, ...).
 
 Writes docs/benchmarks/peers-<cpu>-<isa>.json and .md: medians with their spread, ratios, CPU, commit and load.
-Usage: scripts/bench_peers.py [--isa avx2|avx512] [--rounds N] [--only decode,prompt,...] [--out DIR]
+Usage: scripts/bench_peers.py [--isa avx2|avx512] [--rounds N] [--only REGEX] [--skip-large] [--out DIR]
 """
 import argparse
 import datetime
@@ -221,6 +221,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--skip-large", action="store_true", help="without the synthetic qwen3-4b")
+    parser.add_argument("--only", default="", help="regular expression: which rows of the table to measure")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "benchmarks")
     args = parser.parse_args()
     bin_dir = run([ROOT / "scripts" / "build-llama-cpp.sh"]).strip()
@@ -238,10 +239,12 @@ def main():
             run([DSPARK, "synth", "--shape", "qwen3-4b", "--type", "q4_k", qwen])
         rows += other_rows(ours, llama, "synthetic qwen3-4b Q4_K", qwen, 8)
         bounded.append(("synthetic qwen3-4b Q4_K", qwen, 8))
+    rows = [row for row in rows if re.search(args.only, row.name)]
     measured = []
     for row in rows:
         print(f"measuring: {row.name}", file=sys.stderr)
         measured.append(row.measure(args.rounds if "qwen3" not in row.name else min(args.rounds, 2)))
+        print(json.dumps(measured[-1]["ratio"]), file=sys.stderr)
     report = {"machine": info, "isa": args.isa, "threads": args.threads, "rounds": args.rounds,
               "llama_cpp": pathlib.Path(bin_dir).parent.name, "rows": measured,
               "bounds": bound_shares(ours, bounded, min(args.rounds, 3)),
