@@ -37,39 +37,35 @@ Float4 nearest_code(Float4 x, float minimum, float inverse) {
 // Sums over a sub-block, for the codes nearest under a given scale. Values count from an origin, so that an offset that
 // all have in common costs no precision.
 struct AffineSums {
-  float w;   // Σ importance
-  float y;   // Σ importance · (value − origin)
-  float q;   // Σ importance · code
-  float qq;  // Σ importance · code²
-  float yq;  // Σ importance · (value − origin) · code
+  float y;   // Σ value − origin
+  float q;   // Σ code
+  float qq;  // Σ code²
+  float yq;  // Σ (value − origin) · code
 };
 
 template <int kSub, int kMaxCode>
-AffineSums affine_sums(const float* in, const float* importance, FloatScale by, float origin) {
+AffineSums affine_sums(const float* in, FloatScale by, float origin) {
   const float inverse = inverse_or_zero(by.scale);
-  Float4 w{}, y{}, q{}, qq{}, yq{};
+  Float4 y{}, q{}, qq{}, yq{};
   for (int i = 0; i < kSub; i += 4) {
     const Float4 x = load4(in + i);
-    const Float4 weight = load4(importance + i);
     const Float4 code = nearest_code<kMaxCode>(x, by.minimum, inverse);
-    const Float4 scaled = weight * code;
-    w += weight;
-    y += weight * (x - origin);
-    q += scaled;
-    qq += code * scaled;
-    yq += (x - origin) * scaled;
+    y += x - origin;
+    q += code;
+    qq += code * code;
+    yq += (x - origin) * code;
   }
-  return {sum4(w), sum4(y), sum4(q), sum4(qq), sum4(yq)};
+  return {sum4(y), sum4(q), sum4(qq), sum4(yq)};
 }
 
 template <int kSub, int kMaxCode>
-float affine_error(const float* in, const float* importance, FloatScale by) {
+float affine_error(const float* in, FloatScale by) {
   const float inverse = inverse_or_zero(by.scale);
   Float4 error{};
   for (int i = 0; i < kSub; i += 4) {
     const Float4 x = load4(in + i);
     const Float4 rest = (x + by.minimum) - by.scale * nearest_code<kMaxCode>(x, by.minimum, inverse);
-    error += load4(importance + i) * rest * rest;
+    error += rest * rest;
   }
   return sum4(error);
 }
@@ -77,7 +73,7 @@ float affine_error(const float* in, const float* importance, FloatScale by) {
 // The pair with the least error for one sub-block. The codes span a range from slightly more than that of the values to
 // one that clips both ends; the best of these is refined once.
 template <int kSub, int kMaxCode>
-FloatScale fit_scale_and_minimum(const float* in, const float* importance) {
+FloatScale fit_scale_and_minimum(const float* in) {
   constexpr int kSteps = 8;
   const float low = std::min(0.0f, *std::min_element(in, in + kSub));
   const float range = *std::max_element(in, in + kSub) - low;
@@ -85,19 +81,19 @@ FloatScale fit_scale_and_minimum(const float* in, const float* importance) {
   float best_gain = -__builtin_inff();
   FloatScale best{range / kMaxCode, -low};
   const auto try_scale = [&](FloatScale trial) {
-    const AffineSums sums = affine_sums<kSub, kMaxCode>(in, importance, trial, low);
-    const float determinant = sums.w * sums.qq - sums.q * sums.q;
+    const AffineSums sums = affine_sums<kSub, kMaxCode>(in, trial, low);
+    const float determinant = kSub * sums.qq - sums.q * sums.q;
     if (!(determinant > 0.0f)) return;
     // Least squares for value − low ≈ scale · code + base, where the minimum −low − base may not be negative.
-    float scale = (sums.w * sums.yq - sums.y * sums.q) / determinant;
-    float base = (sums.y - scale * sums.q) / sums.w;
+    float scale = (kSub * sums.yq - sums.y * sums.q) / determinant;
+    float base = (sums.y - scale * sums.q) / kSub;
     if (base > -low) {
       base = -low;
       scale = (sums.yq - base * sums.q) / sums.qq;
     }
-    // Σ importance · (value − low)² less the error.
+    // Σ (value − low)² less the error.
     const float gain =
-        scale * (2.0f * (sums.yq - base * sums.q) - scale * sums.qq) + base * (2.0f * sums.y - base * sums.w);
+        scale * (2.0f * (sums.yq - base * sums.q) - scale * sums.qq) + base * (2.0f * sums.y - base * kSub);
     if (scale > 0.0f && gain > best_gain) {
       best_gain = gain;
       best = {scale, -low - base};
@@ -131,12 +127,13 @@ AffineScales round_scales(const FloatScale* ideal) {
 // Least squares for d and dmin, given all integers: a = scale · code and b = minimum of each value x.
 class HalvesFit {
  public:
+  template <int kSub>
   void add(const AffineSums& sums, int scale, int minimum) {
     const double s = scale;
     const double m = minimum;
     aa_ += s * s * static_cast<double>(sums.qq);
     ab_ += s * m * static_cast<double>(sums.q);
-    bb_ += m * m * static_cast<double>(sums.w);
+    bb_ += m * m * kSub;
     ax_ += s * static_cast<double>(sums.yq);
     bx_ += m * static_cast<double>(sums.y);
   }
@@ -162,17 +159,16 @@ class HalvesFit {
 
 // Moves each scale and minimum to the best of themselves and their neighbours. Returns the error and fills `fit`.
 template <int kSub, int kMaxCode, int kMaxScale>
-float improve_scales(const float* in, const float* importance, AffineScales& scales, HalvesFit& fit) {
+float improve_scales(const float* in, AffineScales& scales, HalvesFit& fit) {
   float total_error = 0.0f;
   for (int j = 0; j < kMaxBlockElements / kSub; ++j) {
     const float* x = in + j * kSub;
-    const float* weight = importance + j * kSub;
     const int scale = scales.scale[j];
     const int minimum = scales.minimum[j];
     float least = __builtin_inff();
     for (int s = std::max(scale - 1, 0); s <= std::min(scale + 1, kMaxScale); ++s) {
       for (int m = std::max(minimum - 1, 0); m <= std::min(minimum + 1, kMaxScale); ++m) {
-        const float error = affine_error<kSub, kMaxCode>(x, weight, float_scale(scales, s, m));
+        const float error = affine_error<kSub, kMaxCode>(x, float_scale(scales, s, m));
         if (error < least) {
           least = error;
           scales.scale[j] = static_cast<uint8_t>(s);
@@ -182,7 +178,7 @@ float improve_scales(const float* in, const float* importance, AffineScales& sca
     }
     total_error += least;
     const FloatScale chosen = float_scale(scales, scales.scale[j], scales.minimum[j]);
-    fit.add(affine_sums<kSub, kMaxCode>(x, weight, chosen, 0.0f), scales.scale[j], scales.minimum[j]);
+    fit.add<kSub>(affine_sums<kSub, kMaxCode>(x, chosen, 0.0f), scales.scale[j], scales.minimum[j]);
   }
   return total_error;
 }
@@ -192,18 +188,16 @@ float improve_scales(const float* in, const float* importance, AffineScales& sca
 template <int kSub, int kMaxCode, int kMaxScale>
 AffineScales search_affine_scales(const float* in, uint8_t* codes) {
   constexpr int kSubs = kMaxBlockElements / kSub;
-  float importance[kMaxBlockElements];
-  set_importance<kMaxBlockElements>(in, importance);
   FloatScale ideal[kSubs];
   for (int j = 0; j < kSubs; ++j) {
-    ideal[j] = fit_scale_and_minimum<kSub, kMaxCode>(in + j * kSub, importance + j * kSub);
+    ideal[j] = fit_scale_and_minimum<kSub, kMaxCode>(in + j * kSub);
   }
   AffineScales current = round_scales<kSubs, kMaxScale>(ideal);
   AffineScales best = current;
   float best_error = __builtin_inff();
   for (int round = 0; round < kSearchRounds && has_finite_scales(current); ++round) {
     HalvesFit fit;
-    const float error = improve_scales<kSub, kMaxCode, kMaxScale>(in, importance, current, fit);
+    const float error = improve_scales<kSub, kMaxCode, kMaxScale>(in, current, fit);
     if (!(error < best_error)) break;
     best_error = error;
     best = current;

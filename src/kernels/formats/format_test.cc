@@ -220,9 +220,9 @@ TEST(Format, ErrorsForGaussianValues) {
   };
   constexpr Case kCases[] = {
       {DType::kF16, 0.0003},     {DType::kBF16, 0.0025},    {DType::kQ8_0, 0.00535}, {DType::kQ4_0, 0.08596},
-      {DType::kQ4_1, 0.07828},   {DType::kQ5_0, 0.04270},   {DType::kQ5_1, 0.03789}, {DType::kQ2_K, 0.26616},
-      {DType::kQ3_K, 0.14513},   {DType::kQ4_K, 0.07120},   {DType::kQ5_K, 0.03501}, {DType::kQ6_K, 0.01670},
-      {DType::kIQ4_NL, 0.07380}, {DType::kIQ4_XS, 0.07441},
+      {DType::kQ4_1, 0.07828},   {DType::kQ5_0, 0.04270},   {DType::kQ5_1, 0.03789}, {DType::kQ2_K, 0.26063},
+      {DType::kQ3_K, 0.14346},   {DType::kQ4_K, 0.07063},   {DType::kQ5_K, 0.03478}, {DType::kQ6_K, 0.01655},
+      {DType::kIQ4_NL, 0.07331}, {DType::kIQ4_XS, 0.07389},
   };
   const std::vector<float> in = gaussian(1 << 17, 1.0f, 11);
   for (const Case& expected : kCases) {

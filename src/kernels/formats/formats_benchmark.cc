@@ -5,9 +5,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <random>
 #include <vector>
@@ -21,13 +21,19 @@ using GgmlQuantizeChunk = size_t (*)(int type, const float* source, void* blocks
                                      int64_t row_elements, const float* importance);
 
 constexpr int64_t kElements = 1 << 20;
-constexpr int kRepeats = 3;
+constexpr int kRepeats = 5;
+
+double cpu_time_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
+}
 
 struct Outcome {
   std::vector<uint8_t> blocks;
   double rmse;            // of the values, which have standard deviation 1
-  double weighted_rmse;   // errors weighted by x², GGML's objective for most of these types
-  double weights_per_us;  // best of kRepeats
+  double weighted_rmse;   // squared errors weighted by x², near to what GGML minimises
+  double weights_per_us;  // of CPU time, best of kRepeats
 };
 
 Outcome measure(const std::vector<float>& in, DType type, const std::function<void(uint8_t*)>& quantise) {
@@ -36,10 +42,9 @@ Outcome measure(const std::vector<float>& in, DType type, const std::function<vo
                   .weighted_rmse = 0.0,
                   .weights_per_us = 0.0};
   for (int i = 0; i < kRepeats; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start_us = cpu_time_us();
     quantise(outcome.blocks.data());
-    const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
-    outcome.weights_per_us = std::max(outcome.weights_per_us, kElements / spent.count());
+    outcome.weights_per_us = std::max(outcome.weights_per_us, kElements / (cpu_time_us() - start_us));
   }
   std::vector<float> out(in.size());
   format_of(type).dequantise(outcome.blocks.data(), kElements, out.data());

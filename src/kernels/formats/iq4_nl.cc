@@ -19,9 +19,7 @@ void decode(const Block& block, UnpackedBlock& out) { merge_planes<32, 4, 16>(bl
 
 void encode(const float* in, Block& block) {
   uint8_t codes[32];
-  float importance[32];
-  set_importance<32>(in, importance);
-  block.d = half_from_float(fit_scale<Iq4Codes, 32>(in, importance));
+  block.d = half_from_float(fit_scale<Iq4Codes, 32>(in));
   choose_codes<Iq4Codes, 32>(in, half_to_float(block.d), codes);
   split_planes<32, 4, 16>(codes, 0, block.q);
 }

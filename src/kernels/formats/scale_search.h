@@ -2,20 +2,19 @@
 // thread.
 //
 // A block of 256 weights has a 16-bit d (and dmin) and integer scales (and minima) for its sub-blocks. The search for
-// those with the least error takes three steps: each sub-block alone gets its best float scale from several starting
-// points; d is set so that the largest fits; then integer scales (the current ones or a neighbour) and d (least
-// squares) are improved in turn, which makes up for most of what rounding the scales costs. All sums have a fixed
-// order, so that the bits depend on the input alone.
+// those with the least squared error takes three steps: each sub-block alone gets its best float scale from several
+// starting points; d is set so that the largest fits; then integer scales (the current ones or a neighbour) and d
+// (least squares) are improved in turn, which makes up for most of what rounding the scales costs. All sums have a
+// fixed order, so that the bits depend on the input alone.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "kernels/formats/float4.h"
 
 namespace dspark {
 
-// More rounds gain less than 0.3 % of the error (docs/formats.md).
+// More rounds gain less than 0.3 % of the error.
 inline constexpr int kSearchRounds = 3;
 
 // Magnitudes below are zero to every format, and too small to divide by.
@@ -27,16 +26,6 @@ inline float inverse_or_zero(float value) { return value != 0.0f ? 1.0f / value 
 inline int nearest_integer(float value, int low, int high) {
   const float clamped = clamp4(splat4(value), static_cast<float>(low), static_cast<float>(high))[0];
   return static_cast<int>(round4(splat4(clamped))[0]);
-}
-
-// What is minimised is Σ importance · error². A value's importance is its magnitude plus the root mean square of all:
-// what large weights contribute matters more, but the others are not given up for them.
-template <int kCount>
-void set_importance(const float* in, float* importance) {
-  Float4 squares{};
-  for (int i = 0; i < kCount; i += 4) squares += load4(in + i) * load4(in + i);
-  const float root = std::sqrt(sum4(squares) / kCount);
-  for (int i = 0; i < kCount; ++i) importance[i] = root + std::fabs(in[i]);
 }
 
 // Steps of a search over [from, to], both included.

@@ -27,32 +27,31 @@ struct SignedScales {
 
 // Sums over a sub-block, for the weights nearest to in[i] · inverse.
 struct SignedSums {
-  float xw;  // Σ importance · value · weight
-  float ww;  // Σ importance · weight²
+  float xw;  // Σ value · weight
+  float ww;  // Σ weight²
 };
 
 template <class Codes, int kSub>
-SignedSums signed_sums(const float* in, const float* importance, float inverse) {
+SignedSums signed_sums(const float* in, float inverse) {
   Float4 xw{};
   Float4 ww{};
   for (int i = 0; i < kSub; i += 4) {
     const Float4 x = load4(in + i);
     const Float4 weight = Codes::nearest(x * inverse);
-    const Float4 scaled = load4(importance + i) * weight;
-    xw += x * scaled;
-    ww += weight * scaled;
+    xw += x * weight;
+    ww += weight * weight;
   }
   return {sum4(xw), sum4(ww)};
 }
 
 template <class Codes, int kSub>
-float signed_error(const float* in, const float* importance, float scale) {
+float signed_error(const float* in, float scale) {
   const float inverse = inverse_or_zero(scale);
   Float4 error{};
   for (int i = 0; i < kSub; i += 4) {
     const Float4 x = load4(in + i);
     const Float4 rest = x - scale * Codes::nearest(x * inverse);
-    error += load4(importance + i) * rest * rest;
+    error += rest * rest;
   }
   return sum4(error);
 }
@@ -60,7 +59,7 @@ float signed_error(const float* in, const float* importance, float scale) {
 // The scale with the least error for one sub-block, 0 if it holds nothing but zeros. The value of largest magnitude
 // becomes the first or the last weight, or lies up to 20 % inside or beyond; then the best of these is refined once.
 template <class Codes, int kSub>
-float fit_scale(const float* in, const float* importance) {
+float fit_scale(const float* in) {
   constexpr int kSteps = 9;
   float extreme = 0.0f;
   for (int i = 0; i < kSub; ++i) {
@@ -70,8 +69,8 @@ float fit_scale(const float* in, const float* importance) {
   float best_gain = 0.0f;
   float best = 0.0f;
   const auto try_inverse = [&](float inverse) {
-    const SignedSums sums = signed_sums<Codes, kSub>(in, importance, inverse);
-    // With the scale xw / ww the error is Σ importance · x² − xw² / ww.
+    const SignedSums sums = signed_sums<Codes, kSub>(in, inverse);
+    // With the scale xw / ww the error is Σ x² − xw² / ww.
     if (sums.xw * sums.xw > best_gain * sums.ww) {
       best = sums.xw / sums.ww;
       best_gain = sums.xw * best;
@@ -113,25 +112,24 @@ SignedScales round_scales(const float* ideal) {
 // Moves each scale to the best of itself and its two neighbours. Returns the error; *better_d is the d with the least
 // error for the codes that these scales choose.
 template <class Codes, int kSub, int kScaleLow>
-float improve_scales(const float* in, const float* importance, SignedScales& scales, uint16_t* better_d) {
+float improve_scales(const float* in, SignedScales& scales, uint16_t* better_d) {
   const float d = half_to_float(scales.d);
   float total_error = 0.0f;
   float product = 0.0f;
   float squares = 0.0f;
   for (int j = 0; j < kMaxBlockElements / kSub; ++j) {
     const float* x = in + j * kSub;
-    const float* weight = importance + j * kSub;
     const int center = scales.scale[j];
     float least = __builtin_inff();
     for (int s = std::max(center - 1, kScaleLow); s <= std::min(center + 1, -kScaleLow - 1); ++s) {
-      const float error = signed_error<Codes, kSub>(x, weight, d * static_cast<float>(s));
+      const float error = signed_error<Codes, kSub>(x, d * static_cast<float>(s));
       if (error < least) {
         least = error;
         scales.scale[j] = static_cast<int8_t>(s);
       }
     }
     const float s = scales.scale[j];
-    const SignedSums sums = signed_sums<Codes, kSub>(x, weight, inverse_or_zero(d * s));
+    const SignedSums sums = signed_sums<Codes, kSub>(x, inverse_or_zero(d * s));
     total_error += least;
     product += s * sums.xw;
     squares += s * s * sums.ww;
@@ -144,16 +142,14 @@ float improve_scales(const float* in, const float* importance, SignedScales& sca
 template <class Codes, int kSub, int kScaleLow>
 SignedScales search_signed_scales(const float* in, uint8_t* codes) {
   constexpr int kSubs = kMaxBlockElements / kSub;
-  float importance[kMaxBlockElements];
-  set_importance<kMaxBlockElements>(in, importance);
   float ideal[kSubs];
-  for (int j = 0; j < kSubs; ++j) ideal[j] = fit_scale<Codes, kSub>(in + j * kSub, importance + j * kSub);
+  for (int j = 0; j < kSubs; ++j) ideal[j] = fit_scale<Codes, kSub>(in + j * kSub);
   SignedScales current = round_scales<kSubs, kScaleLow>(ideal);
   SignedScales best = current;
   float best_error = __builtin_inff();
   for (int round = 0; round < kSearchRounds && half_is_finite(current.d); ++round) {
     uint16_t better_d;
-    const float error = improve_scales<Codes, kSub, kScaleLow>(in, importance, current, &better_d);
+    const float error = improve_scales<Codes, kSub, kScaleLow>(in, current, &better_d);
     if (!(error < best_error)) break;
     best_error = error;
     best = current;
