@@ -1,225 +1,366 @@
-// Attention over one 128-position tile, and storing keys and values, written once over 16 virtual lanes: included by
-// the ops_*.cc files after ops.inl. Lanes run across keys for the scores and across head_dim for the values, so no
-// reduction crosses lanes but the softmax sum, which uses the fixed tree.
+// Attention over one 128-position tile, written once over 16 virtual lanes: included by the ops_*.cc files after
+// ops.inl. Lanes run across keys for the scores and across head_dim for the values, so no reduction crosses lanes but
+// the softmax sum, which uses the fixed tree. How many queries, keys and dimensions share a register tile changes no
+// bit: each sum is made in its own lane, in ascending order.
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 namespace dspark {
 namespace {
 
+// How elements of a KV type are read. Scaled: they are codes, with a scale for each position and 32 dimensions. Floats:
+// how they are read when they were converted before.
 struct KvF32 {
-  static constexpr int kBytes = 4;
-  static F32 load(const uint8_t* p) { return f32_load(reinterpret_cast<const float*>(p)); }
+  using Element = float;
+  using Floats = KvF32;
+  static constexpr bool kScaled = false;
+  static F32 load(const Element* p) { return f32_load(p); }
 };
 struct KvF16 {
-  static constexpr int kBytes = 2;
-  static F32 load(const uint8_t* p) { return f16_load(reinterpret_cast<const uint16_t*>(p)); }
+  using Element = uint16_t;
+  using Floats = KvF32;
+  static constexpr bool kScaled = false;
+  static F32 load(const Element* p) { return f16_load(p); }
 };
 struct KvBF16 {
-  static constexpr int kBytes = 2;
-  static F32 load(const uint8_t* p) { return bf16_load(reinterpret_cast<const uint16_t*>(p)); }
+  using Element = uint16_t;
+  using Floats = KvF32;
+  static constexpr bool kScaled = false;
+  static F32 load(const Element* p) { return bf16_load(p); }
+};
+struct KvQ8Floats {
+  using Element = float;
+  using Floats = KvQ8Floats;
+  static constexpr bool kScaled = true;
+  static F32 load(const Element* p) { return f32_load(p); }
 };
 struct KvQ8 {
-  static constexpr int kBytes = 1;
-  static F32 load(const uint8_t* p) { return i8_load(reinterpret_cast<const int8_t*>(p)); }
+  using Element = int8_t;
+  using Floats = KvQ8Floats;
+  static constexpr bool kScaled = true;
+  static F32 load(const Element* p) { return i8_load(p); }
 };
 
-inline const uint16_t* key_scales(const KvLayout& layout, const uint8_t* keys) {
-  return reinterpret_cast<const uint16_t*>(keys + int64_t{kTilePositions} * layout.head_dim);
+// Where more queries share what is loaded than two register tiles hold, it is converted once for all of them, into a
+// buffer in L1.
+constexpr int kDirectQueries = 2 * kQueries;
+constexpr int kConvertedFloats = 16 * kMaxHeadDim;
+// How many keys of `dim` elements are converted at a time: whole micro-tiles, within 16 KiB where that holds one.
+constexpr int converted_keys(int dim) { return dim < 256 ? kConvertedFloats / 2 / dim / kMicroTile * kMicroTile : 16; }
+
+template <class Kv>
+constexpr bool kIsFloat = std::is_same_v<Kv, typename Kv::Floats>;
+// Positions [first, last] within the tile; none if first > last.
+struct Span {
+  int first;
+  int last;
+  bool empty() const { return first > last; }
+};
+inline bool operator==(Span a, Span b) { return a.first == b.first && a.last == b.last; }
+inline Span common(Span a, Span b) {
+  return {a.first > b.first ? a.first : b.first, a.last < b.last ? a.last : b.last};
+}
+// From the first to the last position of either.
+inline Span around(Span a, Span b) {
+  if (a.empty()) return b;
+  if (b.empty()) return a;
+  return {a.first < b.first ? a.first : b.first, a.last > b.last ? a.last : b.last};
 }
 
-// Scores of kQ queries with kM micro-tiles of 16 keys: sums over head_dim in ascending order. With q8_0, sums of 32
-// dimensions, each then scaled.
-template <class Kv, int kQ, int kM>
-inline void score_micro(const KvLayout& layout, const uint8_t* keys, int micro, const AttentionQuery* queries,
-                        float (*scores)[kTilePositions]) {
-  const int dim = layout.head_dim;
-  const uint8_t* base[kM];
-  for (int m = 0; m < kM; ++m) base[m] = keys + int64_t{micro + m} * dim * kMicroTile * Kv::kBytes;
-  F32 acc[kQ][kM];
-  for (int q = 0; q < kQ; ++q) {
-    for (int m = 0; m < kM; ++m) acc[q][m] = f32_zero();
+// One call of attend_tile.
+struct TileWork {
+  int dim;
+  int count;
+  const AttentionQuery* queries;
+  AttentionPartial* partials;
+  int64_t ahead;  // from what is loaded to what memory is asked for meanwhile, in bytes: values, then the next keys
+  Span spans[kMaxQueries];
+  alignas(64) float scores[kMaxQueries][kTilePositions];  // then weights
+  alignas(64) float converted[kConvertedFloats];
+
+  Span span_of(int first, int end) const {
+    Span out = {0, -1};
+    for (int i = first; i < end; ++i) out = around(out, spans[i]);
+    return out;
   }
-  constexpr bool kScaled = Kv::kBytes == 1;
-  const int step = kScaled ? 32 : dim;
-  for (int first = 0; first < dim; first += step) {
-    F32 part[kQ][kM];
-    for (int q = 0; q < kQ; ++q) {
-      for (int m = 0; m < kM; ++m) part[q][m] = f32_zero();
+};
+
+// How many sums of 16 lanes each of `queries` queries may have in registers: a power of two.
+constexpr int sums_each(int queries) {
+  int out = 1;
+  while (out < 8 && 2 * out * queries <= kSums) out *= 2;
+  return out;
+}
+
+// Calls fn.operator()<n>(first) for the queries [begin, end) in parts [first, first + n) that are as even as can be.
+template <int kAtMost, class Fn>
+inline void in_parts(int begin, int end, Fn&& fn) {
+  for (int first = begin; first < end;) {
+    const int parts = (end - first + kAtMost - 1) / kAtMost;
+    const int n = (end - first + parts - 1) / parts;
+    [&]<int... kN>(std::integer_sequence<int, kN...>) {
+      ((n == kN + 1 ? fn.template operator()<kN + 1>(first) : void()), ...);
     }
-    for (int d = first; d < first + step; ++d) {
+    (std::make_integer_sequence<int, kAtMost>());
+    first += n;
+  }
+}
+
+// Asks memory for the line `ahead` bytes behind p, into L2. Floats are not worth it: they were converted into L1.
+template <class Kv>
+inline void fetch(const typename Kv::Element* p, int64_t ahead) {
+  if constexpr (!kIsFloat<Kv>)
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<intptr_t>(p) + ahead), 0, 2);
+}
+
+// Scores of the queries first to first + kQ - 1 with kM micro-tiles: sums over head_dim in ascending order. With
+// scales, sums of 32 dimensions, each then scaled.
+template <class Kv, int kQ, int kM>
+inline void score_block(TileWork& work, int first, const typename Kv::Element* keys, int micro,
+                        const uint16_t* scales) {
+  const int dim = work.dim;
+  const int64_t ahead = work.ahead;
+  const float* queries[kQ];
+  for (int q = 0; q < kQ; ++q) queries[q] = work.queries[first + q].q;
+  float* scores = work.scores[first] + micro * kMicroTile;
+  const int step = Kv::kScaled ? 32 : dim;
+  for (int begin = 0; begin < dim; begin += step) {
+    F32 sums[kQ][kM];
+    for (int q = 0; q < kQ; ++q) {
+      for (int m = 0; m < kM; ++m) sums[q][m] = f32_zero();
+    }
+    for (int d = begin; d < begin + step; ++d) {
       F32 k[kM];
-      for (int m = 0; m < kM; ++m) k[m] = Kv::load(base[m] + d * kMicroTile * Kv::kBytes);
+      for (int m = 0; m < kM; ++m) {
+        k[m] = Kv::load(keys + (m * dim + d) * kMicroTile);
+        fetch<Kv>(keys + (m * dim + d) * kMicroTile, ahead);
+      }
       for (int q = 0; q < kQ; ++q) {
-        const F32 x = f32_set(queries[q].q[d]);
-        for (int m = 0; m < kM; ++m) part[q][m] = fma(x, k[m], part[q][m]);
+        const F32 x = f32_set(queries[q][d]);
+        for (int m = 0; m < kM; ++m) sums[q][m] = fma(x, k[m], sums[q][m]);
       }
     }
     for (int q = 0; q < kQ; ++q) {
       for (int m = 0; m < kM; ++m) {
-        if constexpr (kScaled) {
-          const uint16_t* scales = key_scales(layout, keys) + (int64_t{micro + m} * (dim / 32) + first / 32) * 16;
-          acc[q][m] = fma(part[q][m], f16_load(scales), acc[q][m]);
-        } else {
-          acc[q][m] = part[q][m];
+        float* out = scores + q * kTilePositions + m * kMicroTile;
+        if constexpr (Kv::kScaled) {
+          const F32 scale = f16_load(scales + ((micro + m) * (dim / 32) + begin / 32) * kMicroTile);
+          sums[q][m] = fma(sums[q][m], scale, begin == 0 ? f32_zero() : f32_load(out));
         }
+        f32_store(out, sums[q][m]);
       }
     }
   }
-  for (int q = 0; q < kQ; ++q) {
-    for (int m = 0; m < kM; ++m) f32_store(scores[q] + (micro + m) * kMicroTile, acc[q][m]);
-  }
 }
 
-// out[q] += sum over keys [first, last] of weights[q][key] * value[key], in ascending order of the keys, for the
-// dimensions [d, d + 16 kC).
-template <class Kv, int kQ, int kC>
-inline void value_columns(const KvLayout& layout, const uint8_t* values, int first, int last,
-                          const float (*weights)[kTilePositions], int d, AttentionPartial* const* out) {
-  const int dim = layout.head_dim;
-  const uint16_t* scales = reinterpret_cast<const uint16_t*>(values + int64_t{kTilePositions} * dim);
-  F32 acc[kQ][kC];
-  for (int q = 0; q < kQ; ++q) {
-    for (int c = 0; c < kC; ++c) acc[q][c] = f32_zero();
+// Micro-tiles [micro, end) of `keys`, which starts with the first of them, for kQ queries: kM at a time, then the rest.
+template <class Kv, int kQ, int kM>
+inline void score_run(TileWork& work, int first, const typename Kv::Element* keys, int micro, int end,
+                      const uint16_t* scales) {
+  for (; micro + kM <= end; micro += kM, keys += kM * kMicroTile * work.dim) {
+    score_block<Kv, kQ, kM>(work, first, keys, micro, scales);
   }
-  for (int key = first; key <= last; ++key) {
-    F32 v[kC];
-    for (int c = 0; c < kC; ++c) v[c] = Kv::load(values + (int64_t{key} * dim + d + 16 * c) * Kv::kBytes);
-    for (int q = 0; q < kQ; ++q) {
-      const F32 weight = f32_set(weights[q][key]);
-      for (int c = 0; c < kC; ++c) {
-        if constexpr (Kv::kBytes == 1) {
-          const F32 scale = f32_set(half_to_float(scales[key * (dim / 32) + (d + 16 * c) / 32]));
-          acc[q][c] = fma(weight * scale, v[c], acc[q][c]);
-        } else {
-          acc[q][c] = fma(weight, v[c], acc[q][c]);
-        }
-      }
+  if constexpr (kM > 1) score_run<Kv, kQ, kM / 2>(work, first, keys, micro, end, scales);
+}
+
+// Scores of all queries with the positions of `range` that they look at; keys[0] belongs to micro-tile `origin`.
+template <class Kv>
+inline void score_range(TileWork& work, const typename Kv::Element* keys, int origin, const uint16_t* scales,
+                        Span range) {
+  in_parts<kQueries>(0, work.count, [&]<int kQ>(int first) {
+    const Span span = common(work.span_of(first, first + kQ), range);
+    if (span.empty()) return;
+    const int micro = span.first / kMicroTile;
+    score_run<Kv, kQ, sums_each(kQ)>(work, first, keys + (micro - origin) * kMicroTile * work.dim, micro,
+                                     span.last / kMicroTile + 1, scales);
+  });
+}
+
+// Converts the keys or values that the queries look at, a part after the other, and calls fn(its first position, the
+// positions of it that are looked at) for each.
+template <class Kv, class Fn>
+inline void for_converted(TileWork& work, const typename Kv::Element* from, Fn&& fn) {
+  const Span all = work.span_of(0, work.count);
+  const int step = converted_keys(work.dim);
+  for (int key = all.first / kMicroTile * kMicroTile; key <= all.last; key += step) {
+    const Span range = common(all, {key, key + step - 1});
+    const int count = (range.last / kMicroTile + 1) * kMicroTile - key;
+    for (int i = 0; i < count * work.dim; i += 16) {
+      f32_store(work.converted + i, Kv::load(from + key * work.dim + i));
+      fetch<Kv>(from + key * work.dim + i, work.ahead);
     }
-  }
-  for (int q = 0; q < kQ; ++q) {
-    for (int c = 0; c < kC; ++c) f32_store(out[q]->out + d + 16 * c, acc[q][c]);
+    fn(key, range);
   }
 }
 
-template <class Kv, int kQ>
-inline void value_rows(const KvLayout& layout, const uint8_t* values, int first, int last,
-                       const float (*weights)[kTilePositions], AttentionPartial* const* out) {
-  constexpr int kC = kQ >= kValueQueries ? 1 : 2;
-  int d = 0;
-  for (; d + 16 * kC <= layout.head_dim; d += 16 * kC) {
-    value_columns<Kv, kQ, kC>(layout, values, first, last, weights, d, out);
+template <class Kv>
+inline void score_all(TileWork& work, const typename Kv::Element* keys) {
+  const uint16_t* scales = reinterpret_cast<const uint16_t*>(keys + kTilePositions * work.dim);
+  if (kIsFloat<Kv> || work.count <= kDirectQueries) {
+    score_range<Kv>(work, keys, 0, scales, {0, kTilePositions - 1});
+    return;
   }
-  for (; d < layout.head_dim; d += 16) value_columns<Kv, kQ, 1>(layout, values, first, last, weights, d, out);
+  for_converted<Kv>(work, keys, [&](int key, Span range) {
+    score_range<typename Kv::Floats>(work, work.converted, key / kMicroTile, scales, range);
+  });
 }
 
-// Calls fn.operator()<n>() for n = min(count, kQueryTile).
-template <class Fn>
-inline int with_query_count(int count, Fn&& fn) {
-  const int n = count < kQueryTile ? count : kQueryTile;
-  [&]<int... kN>(std::integer_sequence<int, kN...>) {
-    ((n == kN + 1 ? fn.template operator()<kN + 1>() : void()), ...);
-  }
-  (std::make_integer_sequence<int, kQueryTile>());
-  return n;
+// The positions of a span's micro-tiles.
+inline Span whole_micro_tiles(Span span) {
+  return {span.first / kMicroTile * kMicroTile, span.last / kMicroTile * kMicroTile + kMicroTile - 1};
 }
 
-// Turns scores of keys [first, last] into weights e^(s - max); the others become 0.
-inline void softmax_part(float* scores, int first, int last, AttentionPartial* out) {
-  float lane_index[16];
-  for (int i = 0; i < 16; ++i) lane_index[i] = static_cast<float>(i);
-  const F32 minus_infinity = f32_set(-__builtin_inff());
-  const F32 low = f32_set(static_cast<float>(first)), high = f32_set(static_cast<float>(last) + 1.0f);
-  const int begin = first / 16 * 16, end = last / 16 * 16 + 16;
-  F32 best = minus_infinity;
-  bool poison = false;
-  for (int i = begin; i < end; i += 16) {
-    const F32 key = f32_load(lane_index) + f32_set(static_cast<float>(i));
-    F32 s = select(less(key, low), minus_infinity, f32_load(scores + i));
-    s = select(less(key, high), s, minus_infinity);
-    f32_store(scores + i, s);
-    best = max(s, best);
-    poison = poison || any(is_nan(s));
-  }
-  float lanes[16];
-  f32_store(lanes, best);
-  out->max = -__builtin_inff();
-  for (float lane : lanes) out->max = lane > out->max ? lane : out->max;
-  if (poison) out->max = __builtin_nanf("");
+// The largest score; those outside of the span become -infinity.
+inline float largest_score(float* scores, Span span) {
+  const Span all = whole_micro_tiles(span);
+  for (int i = all.first; i < span.first; ++i) scores[i] = -__builtin_inff();
+  for (int i = span.last + 1; i <= all.last; ++i) scores[i] = -__builtin_inff();
+  F32 best = f32_set(-__builtin_inff());
+  for (int i = all.first; i < all.last; i += 16) best = max(f32_load(scores + i), best);
+  return lanes_max(best);
+}
+
+// Turns scores into weights e^(score - top) and returns their sum. With NaN among the scores the sum is NaN, and so is
+// what the values make of the weights, whatever `top` is.
+inline float exponentiate(float* scores, Span span, float top) {
+  const Span all = whole_micro_tiles(span);
+  const F32 shift = f32_set(top);
   F32 sum = f32_zero();
-  for (int i = begin; i < end; i += 16) {
-    const F32 weight = exp(f32_load(scores + i) - f32_set(out->max));
+  for (int i = all.first; i < all.last; i += 16) {
+    const F32 weight = exp_to_1(f32_load(scores + i) - shift);
     f32_store(scores + i, weight);
     sum = sum + weight;
   }
-  out->sum = lanes_sum(sum);
+  return lanes_sum(sum);
+}
+
+// out[q][d .. d + 16 kC) += sum over the keys of `span` of weights[q][key] * value[key][d ..], in ascending order of
+// the keys. values and weights start with the first key of the span.
+template <class Kv, int kQ, int kC>
+inline void value_block(const typename Kv::Element* values, int dim, int keys, const float* weights, int d,
+                        int64_t ahead, float* const* out) {
+  F32 sums[kQ][kC];
+  for (int q = 0; q < kQ; ++q) {
+    for (int c = 0; c < kC; ++c) sums[q][c] = f32_load(out[q] + d + 16 * c);
+  }
+  values += d;
+  for (int key = 0; key < keys; ++key, values += dim, ++weights) {
+    F32 v[kC];
+    for (int c = 0; c < kC; ++c) v[c] = Kv::load(values + 16 * c);
+    for (int i = 0; i < 16 * kC; i += 64 / static_cast<int>(sizeof(*values))) fetch<Kv>(values + i, ahead);
+    for (int q = 0; q < kQ; ++q) {
+      const F32 weight = f32_set(weights[q * kTilePositions]);
+      for (int c = 0; c < kC; ++c) sums[q][c] = fma(weight, v[c], sums[q][c]);
+    }
+  }
+  for (int q = 0; q < kQ; ++q) {
+    for (int c = 0; c < kC; ++c) f32_store(out[q] + d + 16 * c, sums[q][c]);
+  }
+}
+
+template <class Kv, int kQ, int kC>
+inline void value_run(const typename Kv::Element* values, int dim, int keys, const float* weights, int d, int end,
+                      int64_t ahead, float* const* out) {
+  for (; d + 16 * kC <= end; d += 16 * kC) value_block<Kv, kQ, kC>(values, dim, keys, weights, d, ahead, out);
+  if constexpr (kC > 1) value_run<Kv, kQ, kC / 2>(values, dim, keys, weights, d, end, ahead, out);
+}
+
+// The values of `span` for the queries first to first + kQ - 1, all of which look at all of it. With scales, each
+// weight is multiplied by the scale of its 32 dimensions first.
+template <class Kv, int kQ>
+inline void value_span(TileWork& work, int first, Span span, const typename Kv::Element* values,
+                       const uint16_t* scales) {
+  float* out[kQ];
+  for (int q = 0; q < kQ; ++q) out[q] = work.partials[first + q].out;
+  const int keys = span.last - span.first + 1;
+  const float* weights = work.scores[first];
+  if constexpr (!Kv::kScaled) {
+    value_run<Kv, kQ, sums_each(kQ)>(values, work.dim, keys, weights + span.first, 0, work.dim, work.ahead, out);
+  } else {
+    alignas(64) float scaled[kQ][kTilePositions];
+    constexpr int kC = sums_each(kQ) < 2 ? sums_each(kQ) : 2;
+    for (int d = 0; d < work.dim; d += 32) {
+      for (int i = span.first / 16 * 16; i <= span.last; i += 16) {
+        const F32 scale = f16_load(scales + d / 32 * kTilePositions + i);
+        for (int q = 0; q < kQ; ++q) f32_store(scaled[q] + i, f32_load(weights + q * kTilePositions + i) * scale);
+      }
+      value_run<Kv, kQ, kC>(values, work.dim, keys, scaled[0] + span.first, d, d + 32, work.ahead, out);
+    }
+  }
+}
+
+// The values of `range`, of which values[0] belongs to position `origin`. Neighbours that look at the same part of the
+// range share each value's load.
+template <class Kv>
+inline void value_range(TileWork& work, const typename Kv::Element* values, int origin, const uint16_t* scales,
+                        Span range) {
+  for (int i = 0; i < work.count;) {
+    const Span span = common(work.spans[i], range);
+    int end = i + 1;
+    while (end < work.count && common(work.spans[end], range) == span) ++end;
+    if (!span.empty()) {
+      in_parts<kQueries>(i, end, [&]<int kQ>(int first) {
+        value_span<Kv, kQ>(work, first, span, values + (span.first - origin) * work.dim, scales);
+      });
+    }
+    i = end;
+  }
+}
+
+template <class Kv>
+inline void value_all(TileWork& work, const typename Kv::Element* values) {
+  const uint16_t* scales = reinterpret_cast<const uint16_t*>(values + kTilePositions * work.dim);
+  if (kIsFloat<Kv> || work.count <= kDirectQueries) {
+    value_range<Kv>(work, values, 0, scales, {0, kTilePositions - 1});
+    return;
+  }
+  for_converted<Kv>(work, values, [&](int key, Span range) {
+    value_range<typename Kv::Floats>(work, work.converted, key, scales, range);
+  });
 }
 
 template <class Kv>
 void attend_tile_typed(const KvLayout& layout, const uint8_t* data, int tile, int head, const AttentionQuery* queries,
-                       int count, AttentionPartial* partials) {
-  alignas(64) float scores[kMaxQueries][kTilePositions];
-  const uint8_t* keys = data + layout.keys_offset(head);
-  const uint8_t* values = data + layout.values_offset(head);
+                       int count, const uint8_t* next, AttentionPartial* partials) {
+  TileWork work;
+  work.dim = layout.head_dim;
+  work.count = count;
+  work.queries = queries;
+  work.partials = partials;
   const int start = tile * kTilePositions;
-  int first[kMaxQueries], last[kMaxQueries];  // within the tile
-  int micro_first = kTilePositions / kMicroTile, micro_end = 0;
   for (int i = 0; i < count; ++i) {
-    first[i] = queries[i].first > start ? queries[i].first - start : 0;
-    last[i] = queries[i].last - start < kTilePositions - 1 ? queries[i].last - start : kTilePositions - 1;
-    partials[i].empty = first[i] > last[i];
+    work.spans[i] = common({queries[i].first - start, queries[i].last - start}, {0, kTilePositions - 1});
+    partials[i].empty = work.spans[i].empty();
+  }
+  const uint8_t *keys = data + layout.keys_offset(head), *values = data + layout.values_offset(head);
+  work.ahead = values - keys;
+  score_all<Kv>(work, reinterpret_cast<const typename Kv::Element*>(keys));
+  // In two rounds, so that one query's work hides the latency of the other's reductions.
+  for (int i = 0; i < count; ++i) {
+    if (!partials[i].empty) partials[i].max = largest_score(work.scores[i], work.spans[i]);
+  }
+  for (int i = 0; i < count; ++i) {
     if (partials[i].empty) continue;
-    micro_first = first[i] / kMicroTile < micro_first ? first[i] / kMicroTile : micro_first;
-    micro_end = last[i] / kMicroTile + 1 > micro_end ? last[i] / kMicroTile + 1 : micro_end;
+    partials[i].sum = exponentiate(work.scores[i], work.spans[i], partials[i].max);
+    std::memset(partials[i].out, 0, static_cast<size_t>(work.dim) * sizeof(float));
   }
-  for (int i = 0; i < count;) {
-    i += with_query_count(count - i, [&]<int kQ>() {
-      int m = micro_first;
-      for (; m + kMicroPairs <= micro_end; m += kMicroPairs) {
-        score_micro<Kv, kQ, kMicroPairs>(layout, keys, m, queries + i, scores + i);
-      }
-      for (; m < micro_end; ++m) score_micro<Kv, kQ, 1>(layout, keys, m, queries + i, scores + i);
-    });
-  }
-  for (int i = 0; i < count; ++i) {
-    if (!partials[i].empty) softmax_part(scores[i], first[i], last[i], &partials[i]);
-  }
-  // Neighbours that look at the same keys share each value's load.
-  for (int i = 0; i < count;) {
-    int same = 1;
-    while (i + same < count && first[i + same] == first[i] && last[i + same] == last[i]) ++same;
-    if (partials[i].empty) {
-      i += same;
-      continue;
-    }
-    AttentionPartial* out[kMaxQueries];
-    for (int j = 0; j < same; ++j) out[j] = &partials[i + j];
-    for (int j = 0; j < same;) {
-      j += with_query_count(
-          same - j, [&]<int kQ>() { value_rows<Kv, kQ>(layout, values, first[i], last[i], scores + i + j, out + j); });
-    }
-    i += same;
-  }
+  work.ahead = next == nullptr ? 0 : next - values;
+  value_all<Kv>(work, reinterpret_cast<const typename Kv::Element*>(values));
 }
 
 void attend_tile(const KvLayout& layout, const uint8_t* data, int tile, int head, const AttentionQuery* queries,
-                 int count, AttentionPartial* partials) {
+                 int count, const uint8_t* next, AttentionPartial* partials) {
   switch (layout.type) {
     case DType::kF32:
-      return attend_tile_typed<KvF32>(layout, data, tile, head, queries, count, partials);
+      return attend_tile_typed<KvF32>(layout, data, tile, head, queries, count, next, partials);
     case DType::kBF16:
-      return attend_tile_typed<KvBF16>(layout, data, tile, head, queries, count, partials);
+      return attend_tile_typed<KvBF16>(layout, data, tile, head, queries, count, next, partials);
     case DType::kQ8_0:
-      return attend_tile_typed<KvQ8>(layout, data, tile, head, queries, count, partials);
+      return attend_tile_typed<KvQ8>(layout, data, tile, head, queries, count, next, partials);
     default:
-      return attend_tile_typed<KvF16>(layout, data, tile, head, queries, count, partials);
+      return attend_tile_typed<KvF16>(layout, data, tile, head, queries, count, next, partials);
   }
-}
-
-inline float exp_one(float x) {
-  float lanes[16];
-  f32_store(lanes, exp(f32_set(x)));
-  return lanes[0];
 }
 
 void merge(AttentionPartial* total, const AttentionPartial& part, int head_dim) {
@@ -232,9 +373,10 @@ void merge(AttentionPartial* total, const AttentionPartial& part, int head_dim) 
     return;
   }
   const float top = part.max > total->max ? part.max : total->max;
-  const float old_factor = exp_one(total->max - top), new_factor = exp_one(part.max - top);
-  total->sum = __builtin_fmaf(total->sum, old_factor, part.sum * new_factor);
-  const F32 a = f32_set(old_factor), b = f32_set(new_factor);
+  float factors[16] = {total->max - top, part.max - top};
+  f32_store(factors, exp(f32_load(factors)));
+  total->sum = __builtin_fmaf(total->sum, factors[0], part.sum * factors[1]);
+  const F32 a = f32_set(factors[0]), b = f32_set(factors[1]);
   for (int d = 0; d < head_dim; d += 16) {
     f32_store(total->out + d, fma(f32_load(total->out + d), a, f32_load(part.out + d) * b));
   }
@@ -244,65 +386,6 @@ void merge(AttentionPartial* total, const AttentionPartial& part, int head_dim) 
 void finish(const AttentionPartial& total, int head_dim, float* out) {
   const F32 sum = f32_set(total.sum);
   for (int d = 0; d < head_dim; d += 16) f32_store(out + d, f32_load(total.out + d) / sum);
-}
-
-// Elements of one position in the KV type: halves through the vector conversions, q8_0 with its scales.
-inline void convert_kv(const KvLayout& layout, const float* x, uint8_t* out, uint16_t* scales) {
-  const int dim = layout.head_dim;
-  if (layout.type == DType::kQ8_0) {
-    for (int b = 0; b < dim / 32; ++b) {
-      ActivationBlock block;
-      quantise(x + 32 * b, 32, &block, nullptr);
-      std::memcpy(out + 32 * b, block.q, 32);
-      scales[b] = half_from_float(block.scale);
-    }
-    return;
-  }
-  for (int d = 0; d < dim; ++d) {
-    if (layout.type == DType::kF32) {
-      std::memcpy(out + 4 * d, x + d, 4);
-    } else if (layout.type == DType::kBF16) {
-      const uint16_t half = bf16_from_float(x[d]);
-      std::memcpy(out + 2 * d, &half, 2);
-    } else if (d % 16 == 0) {
-      f16_store(reinterpret_cast<uint16_t*>(out) + d, f32_load(x + d));
-    }
-  }
-}
-
-template <class T>
-inline void scatter_key(uint8_t* micro, int lane, const uint8_t* values, int dim) {
-  T* out = reinterpret_cast<T*>(micro) + lane;
-  const T* in = reinterpret_cast<const T*>(values);
-  for (int d = 0; d < dim; ++d) out[d * kMicroTile] = in[d];
-}
-
-void store_kv(const KvLayout& layout, uint8_t* tile, int head, int slot, const float* key, const float* value) {
-  const int dim = layout.head_dim;
-  alignas(64) uint8_t converted[kMaxHeadDim * 4];
-  uint16_t scales[kMaxHeadDim / 32];
-  uint8_t* keys = tile + layout.keys_offset(head);
-  convert_kv(layout, key, converted, scales);
-  uint8_t* micro = keys + int64_t{slot / kMicroTile} * dim * kMicroTile * layout.element_bytes();
-  const int lane = slot % kMicroTile;
-  switch (layout.element_bytes()) {
-    case 4:
-      scatter_key<uint32_t>(micro, lane, converted, dim);
-      break;
-    case 2:
-      scatter_key<uint16_t>(micro, lane, converted, dim);
-      break;
-    default:
-      scatter_key<uint8_t>(micro, lane, converted, dim);
-      uint16_t* key_scale = reinterpret_cast<uint16_t*>(keys + int64_t{kTilePositions} * dim);
-      for (int b = 0; b < dim / 32; ++b) key_scale[(slot / kMicroTile * (dim / 32) + b) * 16 + lane] = scales[b];
-  }
-  uint8_t* values = tile + layout.values_offset(head);
-  convert_kv(layout, value, values + int64_t{slot} * dim * layout.element_bytes(), scales);
-  if (layout.type == DType::kQ8_0) {
-    std::memcpy(values + int64_t{kTilePositions} * dim + int64_t{slot} * (dim / 32) * 2, scales,
-                static_cast<size_t>(dim / 32) * 2);
-  }
 }
 
 }  // namespace

@@ -111,8 +111,9 @@ void attend_group(const Ops& f, const Context& context, int head, const std::vec
     for (size_t i = 0; i < group.size(); ++i) f.merge(&totals[i], parts[t * group.size() + i], layout.head_dim);
   };
   for (size_t t = 0; t < tiles; ++t) {
+    const uint8_t* next = t + 1 < tiles ? context.tiles[t + 1].data() + layout.keys_offset(head) : nullptr;
     f.attend_tile(layout, context.tiles[t].data(), static_cast<int>(t), head, now.data(),
-                  static_cast<int>(group.size()), &parts[t * group.size()]);
+                  static_cast<int>(group.size()), next, &parts[t * group.size()]);
     if (merge == Merge::kAsTheyCome) merge_tile(t);
   }
   for (size_t t = 0; merge == Merge::kAtTheEnd && t < tiles; ++t) merge_tile(t);
@@ -337,7 +338,7 @@ TEST(Attention, TilesThatAQueryDoesNotSeeAreEmptyAndLeftAlone) {
         {q.data(), nullptr, 0, 255}, {q.data(), nullptr, 384, 500}, {q.data(), nullptr, 0, -1}};
     AttentionPartial parts[3];
     for (size_t i = 0; i < 3; ++i) parts[i] = {1.0f, 2.0f, memory.data() + 32 * i, false};
-    f.attend_tile(layout, garbage.data(), 2, 0, queries, 3, parts);
+    f.attend_tile(layout, garbage.data(), 2, 0, queries, 3, nullptr, parts);
     float total_memory[32] = {};
     AttentionPartial total = {0.0f, 0.0f, total_memory, true};
     for (const AttentionPartial& part : parts) {
@@ -369,7 +370,8 @@ float stored(const Context& context, int head, bool key, int slot, int d) {
       return bf16_to_float(element<uint16_t>(context, part, key, slot, d));
     case DType::kQ8_0: {
       const int blocks = layout.head_dim / 32;
-      const int64_t index = key ? (int64_t{slot / 16} * blocks + d / 32) * 16 + slot % 16 : slot * blocks + d / 32;
+      const int64_t index =
+          key ? (int64_t{slot / 16} * blocks + d / 32) * 16 + slot % 16 : int64_t{d / 32} * 128 + slot;
       uint16_t scale;
       std::memcpy(&scale, context.tiles[0].data() + part + int64_t{128} * layout.head_dim + 2 * index, 2);
       return half_to_float(scale) * static_cast<float>(element<int8_t>(context, part, key, slot, d));

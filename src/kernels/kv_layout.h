@@ -2,7 +2,7 @@
 //
 // A tile holds, per KV head: keys in 8 micro-tiles of 16 positions, transposed to [head_dim][16], so that lanes run
 // across keys; then the values, plain [128][head_dim]. With q8_0, keys are followed by their scales f16
-// [8][head_dim / 32][16] and values by theirs, f16 [128][head_dim / 32].
+// [8][head_dim / 32][16] and values by theirs, f16 [head_dim / 32][128].
 #pragma once
 
 #include <cstdint>

@@ -57,6 +57,7 @@ inline I32 select(Mask m, I32 x, I32 y) {
   return {_mm256_blendv_epi8(y.a, x.a, _mm256_castps_si256(m.a)),
           _mm256_blendv_epi8(y.b, x.b, _mm256_castps_si256(m.b))};
 }
+inline F32 zero_if(Mask m, F32 x) { return {_mm256_andnot_ps(m.a, x.a), _mm256_andnot_ps(m.b, x.b)}; }
 inline uint32_t bits(Mask m) {
   return static_cast<uint32_t>(_mm256_movemask_ps(m.a)) | static_cast<uint32_t>(_mm256_movemask_ps(m.b)) << 8;
 }
@@ -130,6 +131,12 @@ inline float lanes_sum(F32 v) {
   const __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   const __m128 z = _mm_add_ps(y, _mm_movehl_ps(y, y));
   return _mm_cvtss_f32(_mm_add_ss(z, _mm_shuffle_ps(z, z, 1)));
+}
+inline float lanes_max(F32 v) {
+  const __m256 x = _mm256_max_ps(v.b, v.a);
+  const __m128 y = _mm_max_ps(_mm256_extractf128_ps(x, 1), _mm256_castps256_ps128(x));
+  const __m128 z = _mm_max_ps(_mm_movehl_ps(y, y), y);
+  return _mm_cvtss_f32(_mm_max_ss(_mm_shuffle_ps(z, z, 1), z));
 }
 
 inline Codes codes_load(const uint8_t* p) { return {load256(p), load256(p + 32)}; }

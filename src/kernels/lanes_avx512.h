@@ -44,6 +44,7 @@ inline Mask equal(I32 a, I32 b) { return {_mm512_cmpeq_epi32_mask(a.v, b.v)}; }
 inline Mask less(I32 a, I32 b) { return {_mm512_cmplt_epi32_mask(a.v, b.v)}; }
 inline F32 select(Mask m, F32 a, F32 b) { return {_mm512_mask_blend_ps(m.v, b.v, a.v)}; }
 inline I32 select(Mask m, I32 a, I32 b) { return {_mm512_mask_blend_epi32(m.v, b.v, a.v)}; }
+inline F32 zero_if(Mask m, F32 a) { return {_mm512_maskz_mov_ps(_knot_mask16(m.v), a.v)}; }
 inline bool any(Mask m) { return m.v != 0; }
 inline uint32_t bits(Mask m) { return m.v; }
 
@@ -103,6 +104,12 @@ inline float lanes_sum(F32 a) {
   const __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   const __m128 z = _mm_add_ps(y, _mm_movehl_ps(y, y));
   return _mm_cvtss_f32(_mm_add_ss(z, _mm_shuffle_ps(z, z, 1)));
+}
+inline float lanes_max(F32 a) {
+  const __m256 x = _mm256_max_ps(_mm512_extractf32x8_ps(a.v, 1), _mm512_castps512_ps256(a.v));
+  const __m128 y = _mm_max_ps(_mm256_extractf128_ps(x, 1), _mm256_castps256_ps128(x));
+  const __m128 z = _mm_max_ps(_mm_movehl_ps(y, y), y);
+  return _mm_cvtss_f32(_mm_max_ss(_mm_shuffle_ps(z, z, 1), z));
 }
 
 inline Codes codes_load(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }

@@ -101,6 +101,10 @@ inline F32 select(Mask m, F32 a, F32 b) {
 inline I32 select(Mask m, I32 a, I32 b) {
   return each<I32>([&](int i) { return m.v[i] ? a.v[i] : b.v[i]; });
 }
+// m ? 0 : a.
+inline F32 zero_if(Mask m, F32 a) {
+  return each<F32>([&](int i) { return m.v[i] ? 0.0f : a.v[i]; });
+}
 inline uint32_t bits(Mask m) {
   uint32_t out = 0;
   for (int i = 0; i < kLanes; ++i) out |= static_cast<uint32_t>(m.v[i]) << i;
@@ -214,6 +218,13 @@ inline void i16_store(int16_t* p, I32 a) {
 inline float lanes_sum(F32 a) {
   for (int half = 8; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) a.v[i] = a.v[i] + a.v[i + half];
+  }
+  return a.v[0];
+}
+// The largest, NaN left out as far as `max` does: in the same tree, max(upper half, lower half).
+inline float lanes_max(F32 a) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) a.v[i] = a.v[i + half] > a.v[i] ? a.v[i + half] : a.v[i];
   }
   return a.v[0];
 }

@@ -53,6 +53,8 @@ constexpr LaneOp kOps[] = {
     {"fma", true,
      [](const LaneInput& in, LaneOutput* out) { put(out, fma(floats(in.a), floats(in.b), floats(in.c))); }},
     {"exp", true, [](const LaneInput& in, LaneOutput* out) { put(out, exp(floats(in.a))); }},
+    {"exp_to_1", true,
+     [](const LaneInput& in, LaneOutput* out) { put(out, exp_to_1(f32_zero() - abs(floats(in.a)))); }},
     {"min", false, float_2<[](F32 x, F32 y) { return min(x, y); }>},
     {"max", false, float_2<[](F32 x, F32 y) { return max(x, y); }>},
     {"abs", false, [](const LaneInput& in, LaneOutput* out) { put(out, abs(floats(in.a))); }},
@@ -70,6 +72,7 @@ constexpr LaneOp kOps[] = {
      [](const LaneInput& in, LaneOutput* out) {
        put(out, select(less(integers(in.a), integers(in.b)), integers(in.b), integers(in.c)));
      }},
+    {"zero_if", false, float_2<[](F32 x, F32 y) { return zero_if(less(x, y), x); }>},
     {"i32_set", false, [](const LaneInput& in, LaneOutput* out) { put(out, i32_set(*as<int32_t>(in.a))); }},
     {"integer +", false, integer_2<[](I32 x, I32 y) { return x + y; }>},
     {"integer -", false, integer_2<[](I32 x, I32 y) { return x - y; }>},
@@ -101,6 +104,8 @@ constexpr LaneOp kOps[] = {
      [](const LaneInput& in, LaneOutput* out) { i8_store(reinterpret_cast<int8_t*>(out->x), bytes(in.a)); }},
     {"i16_store", false,
      [](const LaneInput& in, LaneOutput* out) { i16_store(reinterpret_cast<int16_t*>(out->x), words(in)); }},
+    {"lanes_max", false,
+     [](const LaneInput& in, LaneOutput* out) { *reinterpret_cast<float*>(out->x) = lanes_max(floats(in.a)); }},
     {"lanes_sum", true,
      [](const LaneInput& in, LaneOutput* out) { *reinterpret_cast<float*>(out->x) = lanes_sum(floats(in.a)); }},
     {"codes &", false, [](const LaneInput& in, LaneOutput* out) { put(out, codes_load(in.a) & codes_load(in.b)); }},

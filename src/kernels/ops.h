@@ -27,8 +27,8 @@ inline constexpr int kMaxQueries = 64;  // of one attend call
 
 // What tiles contribute to one query.
 struct AttentionPartial {
-  float max;   // of the scores; NaN if one of them is
-  float sum;   // of e^(score - max)
+  float max;   // of the scores that are no NaN
+  float sum;   // of e^(score - max); NaN if a score is
   float* out;  // [head_dim], not yet divided by the sum
   bool empty;  // the query looks at nothing here: the rest has no meaning
 };
@@ -87,8 +87,10 @@ struct Ops {
   // Tile `tile` of the context (positions 128 tile and up, at `data`) against `count` <= kMaxQueries queries of one KV
   // head. Sets partials[i] and fills its out, unless it is empty. Its bits depend on query i and the keys and values of
   // its positions alone: not on the other queries, nor on what lies in slots before `first` or behind `last`.
+  // `next`, if not null, is what the caller will read after this, as the keys of the next tile: memory brings it
+  // meanwhile.
   void (*attend_tile)(const KvLayout& layout, const uint8_t* data, int tile, int head, const AttentionQuery* queries,
-                      int count, AttentionPartial* partials);
+                      int count, const uint8_t* next, AttentionPartial* partials);
   // Adds `part` to `total`, which starts empty and owns its out: always in the order of the tiles.
   void (*merge)(AttentionPartial* total, const AttentionPartial& part, int head_dim);
   // out = total.out / total.sum, of a total that is not empty; out may be total.out.

@@ -9,16 +9,15 @@
 namespace dspark {
 namespace {
 
-// Register tiles of attention.inl: queries that share a key's load, micro-tiles in flight, and the query count from
-// which one column of values fills the registers.
-constexpr int kQueryTile = 8;
-constexpr int kMicroPairs = 2;
-constexpr int kValueQueries = 6;
+// Register tiles of attention.inl: the most queries that share a key's or value's load, and sums of 16 lanes in flight.
+constexpr int kQueries = 8;
+constexpr int kSums = 16;
 
 }  // namespace
 }  // namespace dspark
 
 #include "kernels/attention.inl"
+#include "kernels/kv_store.inl"
 
 namespace dspark {
 

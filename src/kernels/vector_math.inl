@@ -26,10 +26,13 @@ inline void map_lanes(int64_t n, float* out, Fn fn, In... in) {
   if (i < n) store_part(out + i, fn(load_part(in + i, static_cast<int>(n - i))...), static_cast<int>(n - i));
 }
 
-// e^x within 2 ulp: x = n ln 2 + r, a polynomial in r, scaled by 2^n. exp(0) is 1; below -87.3 it is 0, above 88.7
-// infinity. Coefficients: minimax on [-ln 2 / 2, ln 2 / 2].
-inline F32 exp(F32 x) {
-  const F32 n = round_even(x * f32_set(1.44269504088896341f));
+constexpr float kExpLow = -87.3f, kExpHigh = 88.7f;
+
+// e^x for x in [kExpLow, kExpHigh], where it is normal, within 1 ulp: x = n ln 2 + r, a polynomial in r, scaled by 2^n.
+// NaN for NaN; elsewhere anything. Coefficients: minimax on [-ln 2 / 2, ln 2 / 2].
+inline F32 exp_inside(F32 x) {
+  const I32 exponent = to_i32(x * f32_set(1.44269504088896341f));
+  const F32 n = to_f32(exponent);
   const F32 r = fma(n, f32_set(2.12194440e-4f), fma(n, f32_set(-0.693359375f), x));
   F32 p = f32_set(1.9875691500e-4f);
   p = fma(p, r, f32_set(1.3981999507e-3f));
@@ -38,15 +41,18 @@ inline F32 exp(F32 x) {
   p = fma(p, r, f32_set(1.6666665459e-1f));
   p = fma(p, r, f32_set(5.0000001201e-1f));
   p = fma(p, r * r, r) + f32_set(1.0f);
-  // n is at most 128: two factors keep the exponent in range.
-  const I32 half = to_i32(n * f32_set(0.5f));
-  const I32 rest = to_i32(n) - half;
-  const F32 a = as_f32(shift_left<23>(half + i32_set(127)));
-  const F32 b = as_f32(shift_left<23>(rest + i32_set(127)));
-  F32 y = p * a * b;
-  y = select(less(x, f32_set(-87.3f)), f32_zero(), y);
-  return select(less(f32_set(88.7f), x), f32_set(__builtin_inff()), y);
+  // The exponent of NaN is INT_MIN, which is shifted out.
+  return as_f32(as_i32(p) + shift_left<23>(exponent));
 }
+
+// e^x within 1 ulp, 1 at 0; 0 below kExpLow, infinity above kExpHigh.
+inline F32 exp(F32 x) {
+  const F32 y = zero_if(less(x, f32_set(kExpLow)), exp_inside(x));
+  return select(less(f32_set(kExpHigh), x), f32_set(__builtin_inff()), y);
+}
+
+// The same, for x that is at most 0.
+inline F32 exp_to_1(F32 x) { return zero_if(less(x, f32_set(kExpLow)), exp_inside(x)); }
 
 }  // namespace
 }  // namespace dspark

@@ -17,15 +17,6 @@ inline F32 load_logits(const float* x, int64_t i, int64_t n) {
   return f32_load(part);
 }
 
-inline float lanes_max(F32 a) {
-  float lanes[16];
-  f32_store(lanes, a);
-  for (int half = 8; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) lanes[i] = lanes[i + half] > lanes[i] ? lanes[i + half] : lanes[i];
-  }
-  return lanes[0];
-}
-
 inline uint32_t bits_at_least(F32 a, F32 floor) { return ~bits(less(a, floor)) & 0xFFFFu; }
 
 // True if the tile of `maxima` (survey) can hold a value >= floor.

@@ -98,6 +98,8 @@ class Step {
   void add_projected(const NormWeights& post_norm);
   void find_groups();
   void compute_rotations(const std::vector<double>& frequencies, Buffer<float>* cos, Buffer<float>* sin);
+  void attend_tile(int32_t sequence, int kv_head, int tile, int last_tile, const AttentionQuery* queries, int count,
+                   AttentionPartial* parts);
   void attend_group(const RowGroup& group, int kv_head);
   void attend_group_tile(const RowGroup& group, int kv_head, int tile);
   void merge_tiles(int row, int head);

@@ -85,6 +85,15 @@ int Step::fill_queries(const RowGroup& group, int kv_head, AttentionQuery* queri
   return count;
 }
 
+// Tile `tile` of a sequence, while memory brings the next one, up to `last_tile`.
+void Step::attend_tile(int32_t sequence, int kv_head, int tile, int last_tile, const AttentionQuery* queries, int count,
+                       AttentionPartial* parts) {
+  const auto& table = input_.block_tables[static_cast<size_t>(sequence)];
+  auto data = [&](int t) { return table[static_cast<size_t>(t)] + layer_ * kv_.tile_bytes(); };
+  const uint8_t* next = tile < last_tile ? data(tile + 1) + kv_.keys_offset(kv_head) : nullptr;
+  ops_.attend_tile(kv_, data(tile), tile, kv_head, queries, count, next, parts);
+}
+
 // All tiles of one group and KV head, merged as they come.
 void Step::attend_group(const RowGroup& group, int kv_head) {
   const size_t dim = static_cast<size_t>(config_.head_dim);
@@ -97,12 +106,10 @@ void Step::attend_group(const RowGroup& group, int kv_head) {
     totals[i] = {0.0f, 0.0f, scratch.data() + static_cast<size_t>(2 * i) * dim, true};
     parts[i] = {0.0f, 0.0f, scratch.data() + static_cast<size_t>(2 * i + 1) * dim, true};
   }
-  const StepRow& where = input_.rows[static_cast<size_t>(group.first)];
-  const auto& table = input_.block_tables[static_cast<size_t>(where.sequence)];
+  const int32_t sequence = input_.rows[static_cast<size_t>(group.first)].sequence;
   const int last_tile = queries[count - 1].last / kTilePositions;
   for (int tile = queries[0].first / kTilePositions; tile <= last_tile; ++tile) {
-    const uint8_t* data = table[static_cast<size_t>(tile)] + layer_ * kv_.tile_bytes();
-    ops_.attend_tile(kv_, data, tile, kv_head, queries, count, parts);
+    attend_tile(sequence, kv_head, tile, last_tile, queries, count, parts);
     for (int i = 0; i < count; ++i) ops_.merge(&totals[i], parts[i], config_.head_dim);
   }
   for (int i = 0; i < count; ++i) ops_.finish(totals[i], config_.head_dim, queries[i].out);
@@ -113,8 +120,6 @@ void Step::attend_group_tile(const RowGroup& group, int kv_head, int tile) {
   AttentionQuery queries[kMaxQueries];
   AttentionPartial parts[kMaxQueries];
   const int count = fill_queries(group, kv_head, queries);
-  const StepRow& where = input_.rows[static_cast<size_t>(group.first)];
-  const auto& table = input_.block_tables[static_cast<size_t>(where.sequence)];
   auto slot = [&](int i) {
     const int64_t row = group.first + i / config_.group();
     const int64_t head = kv_head * config_.group() + i % config_.group();
@@ -123,10 +128,9 @@ void Step::attend_group_tile(const RowGroup& group, int kv_head, int tile) {
   for (int i = 0; i < count; ++i) {
     parts[i] = {0.0f, 0.0f, partial_out_.data() + slot(i) * config_.head_dim, true};
   }
-  if (tile <= queries[count - 1].last / kTilePositions) {
-    const uint8_t* data = table[static_cast<size_t>(tile)] + layer_ * kv_.tile_bytes();
-    ops_.attend_tile(kv_, data, tile, kv_head, queries, count, parts);
-  }
+  const int32_t sequence = input_.rows[static_cast<size_t>(group.first)].sequence;
+  const int last_tile = queries[count - 1].last / kTilePositions;
+  if (tile <= last_tile) attend_tile(sequence, kv_head, tile, last_tile, queries, count, parts);
   for (int i = 0; i < count; ++i) partials_[static_cast<size_t>(slot(i))] = parts[i];
 }
 
@@ -155,10 +159,11 @@ void Step::attend() {
     const size_t slots = static_cast<size_t>(rows_) * static_cast<size_t>(config_.heads * max_tiles_);
     partials_.ensure(slots);
     partial_out_.ensure(slots * static_cast<size_t>(config_.head_dim));
-    pool_.run(groups * heads * max_tiles_, [&](int task) {
+    auto run_task = [&](int task) {
       const int unit = task / max_tiles_;
       attend_group_tile(groups_[static_cast<size_t>(unit / heads)], unit % heads, task % max_tiles_);
-    });
+    };
+    pool_.run_in_order(groups * heads * max_tiles_, run_task, [](int, int) {});
     for_each_row(rows_, [&](int row) {
       for (int head = 0; head < config_.heads; ++head) merge_tiles(row, head);
     });
