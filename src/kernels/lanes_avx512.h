@@ -44,6 +44,7 @@ inline Mask equal(I32 a, I32 b) { return {_mm512_cmpeq_epi32_mask(a.v, b.v)}; }
 inline Mask less(I32 a, I32 b) { return {_mm512_cmplt_epi32_mask(a.v, b.v)}; }
 inline F32 select(Mask m, F32 a, F32 b) { return {_mm512_mask_blend_ps(m.v, b.v, a.v)}; }
 inline I32 select(Mask m, I32 a, I32 b) { return {_mm512_mask_blend_epi32(m.v, b.v, a.v)}; }
+inline F32 zero_where(Mask m, F32 a) { return {_mm512_maskz_mov_ps(static_cast<__mmask16>(~m.v), a.v)}; }
 inline bool any(Mask m) { return m.v != 0; }
 inline uint32_t bits(Mask m) { return m.v; }
 
@@ -70,6 +71,8 @@ inline I32 as_i32(F32 a) { return {_mm512_castps_si512(a.v)}; }
 inline Wide wide_load(const uint64_t* p) { return {_mm512_loadu_si512(p)}; }
 inline Wide wide_set(uint64_t x) { return {_mm512_set1_epi64(static_cast<int64_t>(x))}; }
 inline Wide operator^(Wide a, Wide b) { return {_mm512_xor_si512(a.v, b.v)}; }
+inline Wide operator+(Wide a, Wide b) { return {_mm512_add_epi64(a.v, b.v)}; }
+inline Wide min_u16(Wide a, Wide b) { return {_mm512_min_epu16(a.v, b.v)}; }
 inline Wide multiply_low(Wide a, Wide b) { return {_mm512_mul_epu32(a.v, b.v)}; }
 inline Wide high_half(Wide a) { return {_mm512_srli_epi64(a.v, 32)}; }
 inline I32 interleave_low(Wide even, Wide odd) {

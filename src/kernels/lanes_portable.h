@@ -101,6 +101,8 @@ inline F32 select(Mask m, F32 a, F32 b) {
 inline I32 select(Mask m, I32 a, I32 b) {
   return each<I32>([&](int i) { return m.v[i] ? a.v[i] : b.v[i]; });
 }
+// m ? 0 : a.
+inline F32 zero_where(Mask m, F32 a) { return select(m, f32_zero(), a); }
 inline uint32_t bits(Mask m) {
   uint32_t out = 0;
   for (int i = 0; i < kLanes; ++i) out |= static_cast<uint32_t>(m.v[i]) << i;
@@ -172,6 +174,19 @@ inline Wide wide_set(uint64_t x) {
 }
 inline Wide operator^(Wide a, Wide b) {
   for (int i = 0; i < kLanes / 2; ++i) a.v[i] ^= b.v[i];
+  return a;
+}
+inline Wide operator+(Wide a, Wide b) {
+  for (int i = 0; i < kLanes / 2; ++i) a.v[i] += b.v[i];
+  return a;
+}
+// The least of each unsigned 16 bits.
+inline Wide min_u16(Wide a, Wide b) {
+  uint16_t x[kLanes * 2], y[kLanes * 2];
+  std::memcpy(x, a.v, sizeof(x));
+  std::memcpy(y, b.v, sizeof(y));
+  for (int i = 0; i < kLanes * 2; ++i) x[i] = y[i] < x[i] ? y[i] : x[i];
+  std::memcpy(a.v, x, sizeof(x));
   return a;
 }
 // Products of the low halves.
