@@ -27,9 +27,14 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 uint32_t noise_word(NoiseKey key, int32_t token) {
   const uint32_t t = static_cast<uint32_t>(token);
-  const uint32_t index = t / 64 * 16 + t % 16;
-  return philox4x32({index, 0, static_cast<uint32_t>(key.position), static_cast<uint32_t>(key.position >> 32)},
-                    {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)})[t / 16 % 4];
+  const uint32_t index = t / 128 * 16 + t % 16, slot = t / 16 % 8;
+  const auto half = [&](uint32_t part) {
+    const auto words =
+        philox4x32({index, part, static_cast<uint32_t>(key.position), static_cast<uint32_t>(key.position >> 32)},
+                   {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)});
+    return words[slot % 4] >> (slot / 4 * 16) & 0xFFFF;
+  };
+  return half(0) << 16 | half(1);
 }
 
 double gumbel(uint32_t word) {

@@ -17,8 +17,10 @@ struct NoiseKey {
   uint64_t position;
 };
 
-// The word of `token`: each 64 tokens share 16 counters (index, 0, position low, position high) under the seed as key.
-// Tokens t and t + 16 take successive words of the same counter, so that 16 lanes hold 16 successive tokens.
+// The word of `token`. Its upper 16 bits, which nearly always decide whether the token can win, are one half of a word
+// of Philox under the seed as key at the counter (index, 0, position low, position high), so that 128 tokens share 16
+// counters; its lower 16 bits are the same half at (index, 1, ...). Tokens t and t + 16 take successive words of a
+// counter, first their low halves, then their high ones: 16 lanes hold 16 successive tokens.
 uint32_t noise_word(NoiseKey key, int32_t token);
 
 // -log(-log(1 - w)) for w = (word + 1/2) / 2^32: standard Gumbel, between kMinGumbel and kMaxGumbel. The upper tail,

@@ -22,18 +22,23 @@ TEST(Noise, PhiloxKnownAnswers) {
               ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
-// The documented place of a token: counter 16 (t / 64) + t % 16, word t / 16 % 4.
+// The documented place of a token: counter 16 (t / 128) + t % 16, slot t / 16 % 8.
 TEST(Noise, WordOfAToken) {
   const NoiseKey key{0x299f31d0a4093822, 0x0370734413198a2e};
-  const auto at = [&](uint32_t index) {
-    return philox4x32({index, 0, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0});
+  const auto word = [&](uint32_t index, size_t place, int shift) {
+    const auto at = [&](uint32_t part) {
+      return philox4x32({index, part, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0})[place] >> shift & 0xFFFF;
+    };
+    return at(0) << 16 | at(1);
   };
-  EXPECT_EQ(noise_word(key, 0), at(0)[0]);
-  EXPECT_EQ(noise_word(key, 1), at(1)[0]);
-  EXPECT_EQ(noise_word(key, 16), at(0)[1]);
-  EXPECT_EQ(noise_word(key, 63), at(15)[3]);
-  EXPECT_EQ(noise_word(key, 64), at(16)[0]);
-  EXPECT_EQ(noise_word(key, 100'000), at(16 * 1562 + 0)[2]);
+  EXPECT_EQ(noise_word(key, 0), word(0, 0, 0));
+  EXPECT_EQ(noise_word(key, 1), word(1, 0, 0));
+  EXPECT_EQ(noise_word(key, 16), word(0, 1, 0));
+  EXPECT_EQ(noise_word(key, 63), word(15, 3, 0));
+  EXPECT_EQ(noise_word(key, 64), word(0, 0, 16));
+  EXPECT_EQ(noise_word(key, 127), word(15, 3, 16));
+  EXPECT_EQ(noise_word(key, 128), word(16, 0, 0));
+  EXPECT_EQ(noise_word(key, 100'000), word(16 * 781, 2, 0));
 }
 
 TEST(Noise, WordsDifferByTokenPositionAndSeed) {

@@ -129,25 +129,26 @@ Result<Survey> Sampler::survey(const DrawRow& row, const float* logits, DrawScra
 // The kept token of the best score, (logit - max) / T + g; of equal scores the lowest id. The scan names the few
 // tokens whose noise may lift them above the best so far; their scores are computed in double.
 int32_t Sampler::best_score(const DrawRow& row, const Survey& survey, const Cut& cut, DrawScratch& scratch) const {
-  constexpr int64_t kFirstChunk = 64, kLargestChunk = 16384;
+  constexpr int64_t kFirstChunk = 128, kLargestChunk = 16384;
   // Far above what the scan's float arithmetic may lose.
   constexpr double kMargin = 0x1p-10;
-  // bits(float) / 2^23 is 127 above log2; halved words carry 31 bits.
-  constexpr double kLogOffset = 158 * 0x1.62e42fefa39efp-1;
+  // bits(float) / 2^23 is 127 above log2, from below; w is at least half / 2^16.
+  constexpr double kLogOffset = 143 * 0x1.62e42fefa39efp-1;
 
   const double t = params_.temperature;
   const NoiseKey key{params_.seed, row.position};
-  const auto score = [&](int32_t token, uint32_t word) {
-    return (static_cast<double>(survey.logits[token]) - static_cast<double>(survey.max)) / t + gumbel(word);
+  const auto score = [&](int32_t token) {
+    return (static_cast<double>(survey.logits[token]) - static_cast<double>(survey.max)) / t +
+           gumbel(noise_word(key, token));
   };
   // Starting with the likeliest token makes the first bound a good one.
   const int64_t group = ops_->argmax(survey.maxima, survey_size(vocab_));
   const int64_t tile = group / 16 * kSurveyTile;
   int32_t best = static_cast<int32_t>(tile + ops_->argmax(survey.logits + tile, std::min(kSurveyTile, vocab_ - tile)));
-  double best_score = score(best, noise_word(key, best));
+  double best_score = score(best);
 
   scratch.candidates_.ensure(kLargestChunk);
-  DrawCandidate* candidates = scratch.candidates_.data();
+  int32_t* candidates = scratch.candidates_.data();
   DrawScan scan{key, survey.logits, survey.maxima, survey.max, inverse_temperature(t), 0.0f, 0.0f};
   int64_t chunk = kFirstChunk;
   for (int64_t begin = 0; begin < vocab_; begin += chunk, chunk = std::min(2 * chunk, kLargestChunk)) {
@@ -156,9 +157,9 @@ int32_t Sampler::best_score(const DrawRow& row, const Survey& survey, const Cut&
     scan.limit = static_cast<float>(kLogOffset - best_score + kMargin);
     const int64_t count = ops_->draw_scan(scan, begin, std::min(begin + chunk, vocab_), candidates);
     for (int64_t i = 0; i < count; ++i) {
-      const auto [token, word] = candidates[i];
+      const int32_t token = candidates[i];
       if (!cut.keeps(survey.logits[token], token)) continue;
-      const double found = score(token, word);
+      const double found = score(token);
       if (found > best_score || (found == best_score && token < best)) best_score = found, best = token;
     }
   }

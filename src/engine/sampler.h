@@ -47,7 +47,7 @@ class DrawScratch {
   TokenFilter filter_;
   Buffer<float> logits_;  // [vocab], edited
   Buffer<float> maxima_;  // survey of the logits
-  Buffer<DrawCandidate> candidates_;
+  Buffer<int32_t> candidates_;
   std::vector<TokenLogprob> top_;
 };
 

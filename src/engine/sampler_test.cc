@@ -215,8 +215,8 @@ TEST(Sampler, TokensStayAsTheyAre) {
     params.top_p = 0.9;
     filtered.push_back(Fixture(params, 1000).token(logits, position));
   }
-  EXPECT_THAT(plain, ElementsAre(570, 741, 963, 396, 321, 297, 889, 347));
-  EXPECT_THAT(filtered, ElementsAre(914, 741, 963, 396, 321, 297, 889, 347));
+  EXPECT_THAT(plain, ElementsAre(470, 766, 38, 556, 705, 568, 175, 457));
+  EXPECT_THAT(filtered, ElementsAre(470, 766, 38, 556, 705, 568, 161, 457));
 }
 
 TEST(Sampler, SeedAndPositionMatterNothingElse) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "base/buffer.h"
@@ -52,8 +53,13 @@ class TokenFilter {
 
   std::span<RankKey> collect(const Survey& survey, float floor, float ceiling);
   std::span<RankKey> top_unsorted(const Survey& survey, int64_t count);
-  float maxima_rank(const Survey& survey, int64_t count);
-  bool walk(std::span<RankKey> keys, const Weighing& weighing, int64_t target, int64_t* sum, Cut* cut);
+  float floor_of(const Survey& survey, int64_t count);
+  float rough_floor_of(const Survey& survey, int64_t count);
+  template <class Visit>
+  void weigh(std::span<const RankKey> keys, const Weighing& weighing, Visit visit) const;
+  int64_t sum(std::span<const RankKey> keys, const Weighing& weighing) const;
+  std::optional<Cut> reach(std::span<RankKey> keys, const Weighing& weighing, int64_t before, int64_t target) const;
+  static float probe(float low, float high, double part_above);
   Cut top_p_of_all(const Survey& survey, const Weighing& weighing, double top_p);
 
   const Ops* ops_;

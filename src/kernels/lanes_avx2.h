@@ -94,6 +94,8 @@ inline Wide wide_set(uint64_t x) {
   return {v, v};
 }
 inline Wide operator^(Wide x, Wide y) { return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
+inline Wide operator+(Wide x, Wide y) { return {_mm256_add_epi64(x.a, y.a), _mm256_add_epi64(x.b, y.b)}; }
+inline Wide min_u16(Wide x, Wide y) { return {_mm256_min_epu16(x.a, y.a), _mm256_min_epu16(x.b, y.b)}; }
 inline Wide multiply_low(Wide x, Wide y) { return {_mm256_mul_epu32(x.a, y.a), _mm256_mul_epu32(x.b, y.b)}; }
 inline Wide high_half(Wide x) { return {_mm256_srli_epi64(x.a, 32), _mm256_srli_epi64(x.b, 32)}; }
 inline I32 interleave_low(Wide even, Wide odd) {

@@ -71,6 +71,8 @@ inline I32 as_i32(F32 a) { return {_mm512_castps_si512(a.v)}; }
 inline Wide wide_load(const uint64_t* p) { return {_mm512_loadu_si512(p)}; }
 inline Wide wide_set(uint64_t x) { return {_mm512_set1_epi64(static_cast<int64_t>(x))}; }
 inline Wide operator^(Wide a, Wide b) { return {_mm512_xor_si512(a.v, b.v)}; }
+inline Wide operator+(Wide a, Wide b) { return {_mm512_add_epi64(a.v, b.v)}; }
+inline Wide min_u16(Wide a, Wide b) { return {_mm512_min_epu16(a.v, b.v)}; }
 inline Wide multiply_low(Wide a, Wide b) { return {_mm512_mul_epu32(a.v, b.v)}; }
 inline Wide high_half(Wide a) { return {_mm512_srli_epi64(a.v, 32)}; }
 inline I32 interleave_low(Wide even, Wide odd) {

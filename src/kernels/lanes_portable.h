@@ -178,6 +178,19 @@ inline Wide operator^(Wide a, Wide b) {
   for (int i = 0; i < kLanes / 2; ++i) a.v[i] ^= b.v[i];
   return a;
 }
+inline Wide operator+(Wide a, Wide b) {
+  for (int i = 0; i < kLanes / 2; ++i) a.v[i] += b.v[i];
+  return a;
+}
+// The least of each unsigned 16 bits.
+inline Wide min_u16(Wide a, Wide b) {
+  uint16_t x[kLanes * 2], y[kLanes * 2];
+  std::memcpy(x, a.v, sizeof(x));
+  std::memcpy(y, b.v, sizeof(y));
+  for (int i = 0; i < kLanes * 2; ++i) x[i] = y[i] < x[i] ? y[i] : x[i];
+  std::memcpy(a.v, x, sizeof(x));
+  return a;
+}
 // Products of the low halves.
 inline Wide multiply_low(Wide a, Wide b) {
   for (int i = 0; i < kLanes / 2; ++i) a.v[i] = (a.v[i] & 0xFFFFFFFFu) * (b.v[i] & 0xFFFFFFFFu);

@@ -42,11 +42,11 @@ constexpr int64_t survey_size(int64_t n) { return (n + kSurveyTile - 1) / kSurve
 inline constexpr int kWeightBits = 42;
 
 // One draw's scan for tokens whose score, (logit - max) / T + Gumbel noise, may reach a bound (token law,
-// docs/numerics.md). A token passes if logit >= floor and
-//   bits(float(word >> 1)) * kLogUnit + (max - logit) * inverse_t < limit,
-// bits() being the float's representation as an integer. kLogUnit = ln 2 / 2^23 makes the first term a lower bound of
-// the logarithm of w = (word + 1/2) / 2^32, up to a constant, and a token can win only where log w < (logit - max) / T
-// - bound.
+// docs/sampling.md). A token passes if logit >= floor and
+//   bits(float(half)) * kLogUnit + (max - logit) * inverse_t < limit,
+// half being the upper 16 bits of its noise word and bits() a float's representation as an integer. kLogUnit = ln 2 /
+// 2^23 makes the first term, up to a constant, a lower bound of the logarithm of w = (word + 1/2) / 2^32, and a token
+// can win only where log w < (logit - max) / T - bound.
 struct DrawScan {
   NoiseKey key;
   const float* logits;  // [n], no NaN
@@ -57,10 +57,6 @@ struct DrawScan {
   float limit;
 };
 inline constexpr float kLogUnit = 0x1.62e42fefa39efp-24f;
-struct DrawCandidate {
-  int32_t token;
-  uint32_t word;  // of its noise
-};
 
 struct Ops {
   Isa isa;
@@ -107,8 +103,8 @@ struct Ops {
   int64_t (*exp_sum)(const float* x, const float* maxima, int64_t n, float max, float inverse_t, float floor);
   // The terms of that sum. out [n].
   void (*exp_weights)(const float* x, int64_t n, float max, float inverse_t, int64_t* out);
-  // The tokens of [begin, end) that pass, ascending, and their number. begin is a multiple of 64, end too or n.
-  int64_t (*draw_scan)(const DrawScan& scan, int64_t begin, int64_t end, DrawCandidate* out);
+  // The tokens of [begin, end) that pass, ascending, and their number. begin is a multiple of 128, end too or n.
+  int64_t (*draw_scan)(const DrawScan& scan, int64_t begin, int64_t end, int32_t* tokens);
 };
 
 const Ops& ops(Isa isa);

@@ -7,13 +7,16 @@ namespace dspark {
 namespace {
 
 constexpr float kLowest = -__FLT_MAX__;
-constexpr int64_t kNoiseBlock = 64;  // tokens whose noise comes from 16 counters
+constexpr int64_t kNoiseBlock = 128;  // tokens whose noise comes from 16 counters
 
 // x[i .. i + 15]; -infinity from n on.
+[[gnu::noinline]] void copy_tail(const float* x, int64_t i, int64_t n, float* part) {
+  for (int64_t j = 0; j < 16; ++j) part[j] = i + j < n ? x[i + j] : -__builtin_inff();
+}
 inline F32 load_logits(const float* x, int64_t i, int64_t n) {
   if (i + 16 <= n) return f32_load(x + i);
   float part[16];
-  for (int64_t j = 0; j < 16; ++j) part[j] = i + j < n ? x[i + j] : -__builtin_inff();
+  copy_tail(x, i, n, part);
   return f32_load(part);
 }
 
@@ -82,17 +85,39 @@ int64_t collect(const float* x, const float* maxima, int64_t n, float floor, flo
   return count;
 }
 
-// e^((x - max) / T) in units of 2^-kWeightBits, as high * 2^22 + low.
+// e^((x - max) / T) in units of 2^-kWeightBits, as high * 2^22 + low, within 2^-21 (1 + |x - max| / T) of itself, and 0
+// below a floor. 2^t is 2^round(t) times a minimax polynomial in the rest, which is 1 at 0.
 struct Weights {
   I32 high;
   I32 low;
 };
-inline Weights weights(F32 x, F32 max_value, F32 inverse_t) {
-  const F32 w = exp((x - max_value) * inverse_t);
-  const I32 high = to_i32(w * f32_set(0x1p20f));
-  const F32 rest = fma(to_f32(high), f32_set(-0x1p-20f), w);  // exact
-  return {high, to_i32(rest * f32_set(0x1p42f))};
-}
+struct Weighing {
+  F32 max;
+  F32 factor;
+  F32 floor;
+
+  Weighing(float max_value, float inverse_t, float floor_value)
+      : max(f32_set(max_value)),
+        factor(f32_set(inverse_t * 0x1.715476p+0f)),  // 1 / ln 2
+        floor(f32_set(floor_value)) {}
+
+  Weights operator()(F32 x) const {
+    const F32 nothing = f32_set(-64.0f);  // 2^-44 rounds to 0
+    const F32 t = dspark::max((x - max) * factor, nothing);
+    const I32 n = to_i32(t);
+    const F32 r = t - to_f32(n);
+    // Coefficients times 2^20.
+    F32 p = f32_set(0x1.5bba14p10f);
+    p = fma(p, r, f32_set(0x1.3cea88p13f));
+    p = fma(p, r, f32_set(0x1.c6b752p15f));
+    p = fma(p, r, f32_set(0x1.ebf9bcp17f));
+    p = fma(p, r, f32_set(0x1.62e42ap19f));
+    p = fma(p, r, f32_set(0x1p20f));
+    const F32 scaled = zero_if(less(x, floor), as_f32(as_i32(p) + shift_left<23>(n)));
+    const I32 high = to_i32(scaled);
+    return {high, to_i32((scaled - to_f32(high)) * f32_set(0x1p22f))};
+  }
+};
 
 inline int64_t joined(const int32_t* high, const int32_t* low, int i) {
   return static_cast<int64_t>(high[i]) * (1 << 22) + low[i];
@@ -100,7 +125,7 @@ inline int64_t joined(const int32_t* high, const int32_t* low, int i) {
 
 int64_t exp_sum(const float* x, const float* maxima, int64_t n, float max_value, float inverse_t, float floor) {
   constexpr int kFlushTiles = 32;  // 512 vectors of |high| <= 2^20 and |low| <= 2^21 fit 32 bits
-  const F32 low = f32_set(floor > kLowest ? floor : kLowest), top = f32_set(max_value), factor = f32_set(inverse_t);
+  const Weighing weigh(max_value, inverse_t, floor > kLowest ? floor : kLowest);
   I32 sum_high = i32_set(0), sum_low = i32_set(0);
   int64_t total = 0;
   int tiles = 0;
@@ -113,14 +138,12 @@ int64_t exp_sum(const float* x, const float* maxima, int64_t n, float max_value,
     tiles = 0;
   };
   for (int64_t begin = 0; begin < n; begin += kSurveyTile) {
-    if (!reaches(maxima, begin, low)) continue;
+    if (!reaches(maxima, begin, weigh.floor)) continue;
     const int64_t end = begin + kSurveyTile < n ? begin + kSurveyTile : n;
     for (int64_t i = begin; i < end; i += 16) {
-      const F32 value = load_logits(x, i, n);
-      const Mask below = less(value, low);
-      const Weights w = weights(value, top, factor);
-      sum_high = sum_high + select(below, i32_set(0), w.high);
-      sum_low = sum_low + select(below, i32_set(0), w.low);
+      const Weights w = weigh(load_logits(x, i, n));
+      sum_high = sum_high + w.high;
+      sum_low = sum_low + w.low;
     }
     if (++tiles == kFlushTiles) flush();
   }
@@ -129,8 +152,9 @@ int64_t exp_sum(const float* x, const float* maxima, int64_t n, float max_value,
 }
 
 void exp_weights(const float* x, int64_t n, float max_value, float inverse_t, int64_t* out) {
+  const Weighing weigh(max_value, inverse_t, kLowest);
   for (int64_t i = 0; i < n; i += 16) {
-    const Weights w = weights(load_logits(x, i, n), f32_set(max_value), f32_set(inverse_t));
+    const Weights w = weigh(load_logits(x, i, n));
     int32_t high[16], low[16];
     i32_store(high, w.high);
     i32_store(low, w.low);
@@ -138,73 +162,102 @@ void exp_weights(const float* x, int64_t n, float max_value, float inverse_t, in
   }
 }
 
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3") on counters (index, 0, position). Only
-// the low half of each 64-bit lane counts: the products bring both halves at once.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3") on counters (index, 0, position): c0 to
+// c3 are the counter's words, and a round is
+//   p0 = c0 * M0, p1 = c2 * M1; c0 = high(p1) ^ c1 ^ k0, c1 = low(p1), c2 = high(p0) ^ c3 ^ k1, c3 = low(p0).
+// Only the low half of a 64-bit lane counts, so that a product serves as its own low half. Half of the first two
+// rounds is the same for every index.
+constexpr uint64_t kPhiloxM0 = 0xD2511F53, kPhiloxM1 = 0xCD9E8D57;
+constexpr int kPhiloxRounds = 10;
 struct PhiloxKeys {
-  uint64_t k0[10];
-  uint64_t k1[10];
-  uint64_t position_low;
-  uint64_t position_high;
+  uint64_t k0[kPhiloxRounds][8];
+  uint64_t k1[kPhiloxRounds][8];
+  uint64_t c2_first[8];   // what high(p0) is combined with to give c2, in the first three rounds
+  uint64_t c0_second[8];  // what high(p1) is combined with to give c0, in the second
+  uint64_t c2_second[8];  // what c3 is combined with
+  uint64_t c2_third[8];
 };
+inline void fill(uint64_t* lanes, uint64_t x) {
+  for (int i = 0; i < 8; ++i) lanes[i] = x;
+}
 inline PhiloxKeys philox_keys(NoiseKey key) {
   PhiloxKeys out;
   uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    out.k0[round] = k0;
-    out.k1[round] = k1;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    fill(out.k0[round], k0);
+    fill(out.k1[round], k1);
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  out.position_low = key.position & 0xFFFFFFFFu;
-  out.position_high = key.position >> 32;
+  const uint64_t p1 = (key.position & 0xFFFFFFFFu) * kPhiloxM1;
+  const uint64_t p0 = (p1 >> 32 ^ out.k0[0][0]) * kPhiloxM0;
+  fill(out.c2_first, key.position >> 32 ^ out.k1[0][0]);
+  fill(out.c0_second, p1 ^ out.k0[1][0]);
+  fill(out.c2_second, p0 >> 32 ^ out.k1[1][0]);
+  fill(out.c2_third, p0 ^ out.k1[2][0]);
   return out;
 }
 struct PhiloxWords {
   Wide word[4];
 };
-inline PhiloxWords philox(Wide index, const PhiloxKeys& keys) {
-  const Wide m0 = wide_set(0xD2511F53u), m1 = wide_set(0xCD9E8D57u);
-  Wide c0 = index, c1 = wide_set(0), c2 = wide_set(keys.position_low), c3 = wide_set(keys.position_high);
-#pragma GCC unroll 10
-  for (int round = 0; round < 10; ++round) {
-    const Wide p0 = multiply_low(c0, m0), p1 = multiply_low(c2, m1);
-    c0 = high_half(p1) ^ c1 ^ wide_set(keys.k0[round]);
-    c2 = high_half(p0) ^ c3 ^ wide_set(keys.k1[round]);
-    c1 = p1;
-    c3 = p0;
+// `product`: the index times kPhiloxM0.
+inline PhiloxWords philox(Wide product, const PhiloxKeys& keys) {
+  const Wide m0 = wide_set(kPhiloxM0), m1 = wide_set(kPhiloxM1);
+  Wide p0 = product, p1 = multiply_low(high_half(p0) ^ wide_load(keys.c2_first), m1);
+  Wide c0 = high_half(p1) ^ wide_load(keys.c0_second), c1 = p1;
+  Wide c2 = p0 ^ wide_load(keys.c2_second), c3 = p0;
+  p0 = multiply_low(c0, m0), p1 = multiply_low(c2, m1);
+  c0 = high_half(p1) ^ c1 ^ wide_load(keys.k0[2]), c1 = p1;
+  c2 = high_half(p0) ^ wide_load(keys.c2_third), c3 = p0;
+#pragma GCC unroll 7
+  for (int round = 3; round < kPhiloxRounds; ++round) {
+    p0 = multiply_low(c0, m0), p1 = multiply_low(c2, m1);
+    c0 = high_half(p1) ^ c1 ^ wide_load(keys.k0[round]), c1 = p1;
+    c2 = high_half(p0) ^ c3 ^ wide_load(keys.k1[round]), c3 = p0;
   }
   return {{c0, c1, c2, c3}};
 }
+inline Wide least(const PhiloxWords& x) {
+  return min_u16(min_u16(x.word[0], x.word[1]), min_u16(x.word[2], x.word[3]));
+}
 
-int64_t draw_scan(const DrawScan& scan, int64_t begin, int64_t end, DrawCandidate* out) {
-  constexpr uint64_t kEven[8] = {0, 2, 4, 6, 8, 10, 12, 14}, kOdd[8] = {1, 3, 5, 7, 9, 11, 13, 15};
+// What the noise of a token must not lack for its score to reach the bound, in the terms of DrawScan.
+inline F32 lack(const DrawScan& scan, F32 half, F32 value) {
+  // The bits of a float as an integer: its logarithm to base 2, from below, up to 0.0861 (Mitchell).
+  const F32 log2_bits = to_f32(as_i32(half));
+  return fma(log2_bits, f32_set(kLogUnit), (f32_set(scan.max) - value) * f32_set(scan.inverse_t));
+}
+
+int64_t draw_scan(const DrawScan& scan, int64_t begin, int64_t end, int32_t* tokens) {
+  // Index base / 8 + i times kPhiloxM0, for even and for odd i.
+  uint64_t products[2][8];
+  for (uint64_t i = 0; i < 16; ++i) products[i % 2][i / 2] = i * kPhiloxM0;
+  const Wide even = wide_load(products[0]), odd = wide_load(products[1]);
   const PhiloxKeys keys = philox_keys(scan.key);
-  const Wide even = wide_load(kEven), odd = wide_load(kOdd);
-  const F32 floor = f32_set(scan.floor > kLowest ? scan.floor : kLowest), top = f32_set(scan.max);
-  const F32 factor = f32_set(scan.inverse_t), limit = f32_set(scan.limit), unit = f32_set(kLogUnit);
+  const F32 floor = f32_set(scan.floor > kLowest ? scan.floor : kLowest), limit = f32_set(scan.limit);
+  const auto low_half = [](I32 word) { return to_f32(word & i32_set(0xFFFF)); };
+  const auto high_half_of = [](I32 word) { return to_f32(shift_right<16>(word)); };
   int64_t count = 0;
   for (int64_t base = begin; base < end; base += kNoiseBlock) {
     if (base % kSurveyTile == 0 && !reaches(scan.maxima, base, floor)) {
       base += kSurveyTile - kNoiseBlock;
       continue;
     }
-    F32 value[4];
-    for (int w = 0; w < 4; ++w) value[w] = load_logits(scan.logits, base + 16 * w, end);
-    if (bits_at_least(max(max(value[0], value[1]), max(value[2], value[3])), floor) == 0) continue;
-    const Wide index = wide_set(static_cast<uint64_t>(base / 4));
-    const PhiloxWords a = philox(index ^ even, keys), b = philox(index ^ odd, keys);
-    for (int w = 0; w < 4; ++w) {
-      const I32 word = interleave_low(a.word[w], b.word[w]);
-      // The bits of a float as an integer: its logarithm to base 2, from below, up to 0.0861 (Mitchell).
-      const F32 log2_bits = to_f32(as_i32(to_f32(shift_right<1>(word))));
-      const F32 needed = fma(log2_bits, unit, (top - value[w]) * factor);
-      uint32_t hits = bits(less(needed, limit)) & bits_at_least(value[w], floor);
-      if (hits == 0) continue;
-      int32_t words[16];
-      i32_store(words, word);
+    F32 best = load_logits(scan.logits, base, end);
+    for (int slot = 1; slot < 8; ++slot) best = max(best, load_logits(scan.logits, base + 16 * slot, end));
+    if (bits_at_least(best, floor) == 0) continue;
+    const Wide product = wide_set(static_cast<uint64_t>(base / 8) * kPhiloxM0);
+    const PhiloxWords a = philox(product + even, keys), b = philox(product + odd, keys);
+    // Seldom true even for the best of eight logits with the least of their halves.
+    const I32 both = interleave_low(least(a), least(b));
+    if (!any(less(lack(scan, min(low_half(both), high_half_of(both)), best), limit))) continue;
+    for (int slot = 0; slot < 8; ++slot) {
+      const I32 word = interleave_low(a.word[slot % 4], b.word[slot % 4]);
+      const F32 value = load_logits(scan.logits, base + 16 * slot, end);
+      const F32 half = slot < 4 ? low_half(word) : high_half_of(word);
+      uint32_t hits = bits(less(lack(scan, half, value), limit)) & bits_at_least(value, floor);
       for (; hits != 0; hits &= hits - 1) {
-        const int lane = __builtin_ctz(hits);
-        out[count++] = {static_cast<int32_t>(base + 16 * w + lane), static_cast<uint32_t>(words[lane])};
+        tokens[count++] = static_cast<int32_t>(base + 16 * slot + __builtin_ctz(hits));
       }
     }
   }

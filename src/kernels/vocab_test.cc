@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -140,20 +141,25 @@ TEST_P(Vocab, ExpSumOfALargeFlatVocabulary) {
   EXPECT_EQ(ops_.exp_sum(x.data(), maxima.data(), n, 3.5f, 1.0f, -kInfinity), n * term);
 }
 
+// With one logit for all, those tokens pass whose upper half is small enough: the vectors' noise is the scalar one's.
 TEST_P(Vocab, DrawScanGivesEveryTokenItsNoise) {
   for (const int64_t n : kSizes) {
-    const std::vector<float> x = random_logits(n, 8);
+    const std::vector<float> x(static_cast<size_t>(n), 2.0f);
     const std::vector<float> maxima = survey_of(ops_, x);
-    const NoiseKey key{0x123456789abcdef0, 0x1fedcba98};
-    const DrawScan scan{key, x.data(), maxima.data(), 20.0f, 1.0f, -kInfinity, kInfinity};
-    std::vector<DrawCandidate> found(x.size());
-    for (const int64_t begin : {int64_t{0}, int64_t{64}, int64_t{256}, int64_t{320}}) {
-      if (begin >= n) continue;
-      ASSERT_EQ(ops_.draw_scan(scan, begin, n, found.data()), n - begin);
-      for (int64_t i = begin; i < n; ++i) {
-        const DrawCandidate& candidate = found[static_cast<size_t>(i - begin)];
-        ASSERT_EQ(candidate.token, i);
-        ASSERT_EQ(candidate.word, noise_word(key, candidate.token));
+    for (const NoiseKey key : {NoiseKey{0x123456789abcdef0, 0x1fedcba98}, NoiseKey{0, 0}, NoiseKey{~0ull, ~0ull}}) {
+      for (const uint32_t half : {0u, 1u, 100u, 0x7FFFu, 0x8000u, 0xFFFFu}) {
+        const float just_below =
+            std::nextafter(static_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(half))) * kLogUnit, 0.0f);
+        const DrawScan scan{key, x.data(), maxima.data(), 2.0f, 1.0f, -kInfinity, just_below};
+        for (const int64_t begin : {int64_t{0}, int64_t{128}, int64_t{256}, int64_t{384}}) {
+          if (begin >= n) continue;
+          std::vector<int32_t> found(x.size()), expected;
+          for (int32_t token = static_cast<int32_t>(begin); token < n; ++token) {
+            if (noise_word(key, token) >> 16 < half) expected.push_back(token);
+          }
+          found.resize(static_cast<size_t>(ops_.draw_scan(scan, begin, n, found.data())));
+          ASSERT_THAT(found, ElementsAreArray(expected)) << n << " from " << begin << " below " << half;
+        }
       }
     }
   }
@@ -170,14 +176,14 @@ TEST_P(Vocab, DrawScanMissesNoWinner) {
       const float max = *std::max_element(x.begin(), x.end());
       const NoiseKey key{seed, 99};
       for (const double bound : {-3.0, 0.0, 2.0, 6.0}) {
-        const float limit = static_cast<float>(158 * std::log(2.0) - bound) + 0x1p-10f;
+        const float limit = static_cast<float>(143 * std::log(2.0) - bound) + 0x1p-10f;
         const DrawScan scan{key, x.data(), maxima.data(), max, 1.0f / temperature, -kInfinity, limit};
-        std::vector<DrawCandidate> found(x.size());
+        std::vector<int32_t> found(x.size());
         const int64_t count = ops_.draw_scan(scan, 0, kCount, found.data());
         passed += count;
         auto next = found.begin();
         for (int32_t token = 0; token < kCount; ++token) {
-          const bool passes = next != found.begin() + count && next->token == token;
+          const bool passes = next != found.begin() + count && *next == token;
           if (passes) ++next;
           const double g = -std::log(-std::log1p(-(noise_word(key, token) + 0.5) * 0x1p-32));
           if ((x[static_cast<size_t>(token)] - max) / temperature + g < bound) continue;
@@ -195,14 +201,12 @@ TEST_P(Vocab, DrawScanKeepsToItsFloor) {
   const std::vector<float> x = random_logits(3000, 11);
   const std::vector<float> maxima = survey_of(ops_, x);
   DrawScan scan{{1, 2}, x.data(), maxima.data(), 20.0f, 1.0f, 7.0f, kInfinity};
-  std::vector<DrawCandidate> found(x.size());
-  std::vector<int32_t> expected, ids;
+  std::vector<int32_t> expected, found(x.size());
   for (int32_t i = 0; i < 3000; ++i) {
     if (x[static_cast<size_t>(i)] >= 7.0f) expected.push_back(i);
   }
-  const int64_t count = ops_.draw_scan(scan, 0, 3000, found.data());
-  for (int64_t i = 0; i < count; ++i) ids.push_back(found[static_cast<size_t>(i)].token);
-  EXPECT_THAT(ids, ElementsAreArray(expected));
+  found.resize(static_cast<size_t>(ops_.draw_scan(scan, 0, 3000, found.data())));
+  EXPECT_THAT(found, ElementsAreArray(expected));
   scan.floor = 1e9f;
   EXPECT_EQ(ops_.draw_scan(scan, 0, 3000, found.data()), 0);
 }
