@@ -41,11 +41,11 @@ std::string long_text(size_t bytes, unsigned seed) {
 TEST(Tokenizer, PartsAndThreadsDoNotChangeIds) {
   for (const char* family : kFamilies) {
     const Tokenizer tokenizer = golden::from_json(family);
-    for (unsigned seed = 0; seed < 3; ++seed) {
-      const std::string text = long_text(20'000, seed);
+    for (unsigned seed = 0; seed < 2; ++seed) {
+      const std::string text = long_text(10'000, seed);
       const Ids whole = tokenizer.encode(text);
       for (const size_t part : {1, 7, 100, 3000}) {
-        for (const int threads : {2, 4}) {
+        for (const int threads : {2, 3}) {
           EncodeOptions options;
           options.threads = threads;
           options.min_part_bytes = part;
@@ -92,7 +92,7 @@ TEST(Tokenizer, LongPiecesAreEncoded) {
     const Tokenizer tokenizer = golden::from_json(family);
     for (const std::string unit : {"a", " ", "\n", "ab", "\xE4\xB8\xAD", "!", "1", "\xCC\x81", "A", " \n", "\xFF"}) {
       std::string text;
-      while (text.size() < 300'000) text += unit;
+      while (text.size() < 100'000) text += unit;
       const Ids ids = tokenizer.encode(text, {.add_special = false});
       if (std::string_view(family) == "t5") continue;  // normalises
       EXPECT_EQ(tokenizer.decode(ids, false).size(), text.size()) << family << " " << unit;
