@@ -55,6 +55,7 @@ Value filter_string(Runtime& rt, const Value& self, const Args&) {
 Value filter_trim(Runtime& rt, const Value& self, const Args& args) {
   const std::string text = to_str(rt, self);
   const string_view characters = args.given(0) ? string_view(args.text(0)) : string_view();
+  rt.work(characters.size());
   return rt.text_like(self, std::string(strip(text, {true, true}, args.given(0) ? &characters : nullptr)));
 }
 

@@ -100,6 +100,7 @@ Value method_removesuffix(Runtime& rt, const Value& self, const Args& args) {
 template <StripSides kSides>
 Value method_strip(Runtime& rt, const Value& self, const Args& args) {
   const string_view characters = args.given(0) ? string_view(args.text(0)) : string_view();
+  rt.work(characters.size());
   const string_view stripped = strip(*self.text(), kSides, args.given(0) ? &characters : nullptr);
   return stripped.size() == self.text()->size() ? self : rt.text(std::string(stripped));
 }
