@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes what jinja2 makes of the templates under tests/data/templates: expected/*.json and features.json.
+"""Writes what jinja2 makes of the templates under tests/data/templates: expected/*.json and features.json; and
+the corpus of jinja_fuzz.
 
 Run in an environment with jinja2 3.1.6 (pip install jinja2==3.1.6); nothing else is needed. See jinja_reference.py for
 the environment that the templates run in.
@@ -10,7 +11,9 @@ import pathlib
 import jinja_reference
 import template_features
 
-DATA = pathlib.Path(__file__).resolve().parents[2] / "tests/data/templates"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests/data/templates"
+FUZZ = ROOT / "tests/fuzz/jinja_fuzz"
 
 # Which conversation is rendered how: (conversation, with tools, generation prompt, more variables).
 SCENARIOS = [
@@ -57,5 +60,14 @@ def render_features():
     dump(DATA / "features.json", {"context": template_features.CONTEXT, "cases": cases})
 
 
+def write_fuzz_corpus():
+    for group, templates in template_features.GROUPS.items():
+        for part in range(0, len(templates), 12):
+            path = FUZZ / f"{group}-{part // 12}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(templates[part:part + 12]), encoding="utf-8")
+
+
 render_templates()
 render_features()
+write_fuzz_corpus()

@@ -19,10 +19,11 @@ Value dict_keys(Runtime&, const Value& self, const Args&) { return view_of(self,
 Value dict_values(Runtime&, const Value& self, const Args&) { return view_of(self, View::Part::kValues); }
 Value dict_copy(Runtime&, const Value& self, const Args&) { return self; }
 
-Value dict_get(Runtime&, const Value& self, const Args& args) {
+Value dict_get(Runtime& rt, const Value& self, const Args& args) {
   if (args[0].get<Dict>() != nullptr || (args[0].get<List>() != nullptr && !args[0].get<List>()->is_tuple)) {
     fail("unhashable type: '{}'", args[0].type_name());
   }
+  rt.count_key(args[0]);
   const Value* found = self.get<Dict>()->find(args[0]);
   return found != nullptr ? *found : args.has(1) ? args[1] : Value::none();
 }
@@ -142,7 +143,7 @@ Value item_at(Runtime& rt, const Value& object, Int index) {
 Value get_item(Runtime& rt, const Value& object, const Value& key) {
   if (auto* undefined = object.get<Undefined>()) fail("{}", undefined->reason);
   if (auto* dict = object.get<Dict>()) {
-    if (auto* list = key.get<List>()) rt.work(list->items.size());
+    rt.count_key(key);
     if (const Value* found = dict->find(key)) return *found;
   } else if (const auto number = as_number(key); number && number->is_int) {
     Value item = item_at(rt, object, number->integer);

@@ -230,6 +230,7 @@ Value Interpreter::invoke(const MacroCode& code, const std::shared_ptr<Activatio
 void Interpreter::bind_arguments(const MacroCode& code, CallArgs args) {
   auto& slots = activation_->slots;
   const auto take_named = [&](std::string_view name) {
+    rt_.work(args.named.size());
     auto found = std::find_if(args.named.begin(), args.named.end(), [&](const auto& n) { return n.first == name; });
     if (found == args.named.end()) return Value();
     Value value = std::move(found->second);

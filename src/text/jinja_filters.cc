@@ -55,6 +55,7 @@ Value filter_string(Runtime& rt, const Value& self, const Args&) {
 Value filter_trim(Runtime& rt, const Value& self, const Args& args) {
   const std::string text = to_str(rt, self);
   const string_view characters = args.given(0) ? string_view(args.text(0)) : string_view();
+  rt.work(characters.size());
   return rt.text_like(self, std::string(strip(text, {true, true}, args.given(0) ? &characters : nullptr)));
 }
 
@@ -88,15 +89,16 @@ Value filter_indent(Runtime& rt, const Value& self, const Args& args) {
 
 Value filter_truncate(Runtime& rt, const Value& self, const Args& args) {
   const auto size = length(rt, self);
-  if (self.text() == nullptr || !size) fail("truncate needs a text, not {}", self.type_name());
+  if (!size) fail("object of type '{}' has no len()", self.type_name());
   const string_view end = args.text(2, "...");
-  const Int length = args.integer(0, 255), end_size = static_cast<Int>(count_code_points(end));
+  const Int most = args.integer(0, 255), end_size = static_cast<Int>(count_code_points(end));
   const Int leeway = args.given(3) ? args.integer(3, 5) : 5;
-  if (length < end_size) fail("expected length >= {}, got {}", end_size, length);
+  if (most < end_size) fail("expected length >= {}, got {}", end_size, most);
   if (leeway < 0) fail("expected leeway >= 0, got {}", leeway);
-  if (static_cast<Int>(*size) <= length + leeway) return self;
+  if (static_cast<Int>(*size) <= most + leeway) return self;
+  if (self.text() == nullptr) fail("truncate needs a text, not {}", self.type_name());
   const string_view text = *self.text();
-  string_view kept = text.substr(0, byte_offset(text, static_cast<size_t>(length - end_size)));
+  string_view kept = text.substr(0, byte_offset(text, static_cast<size_t>(most - end_size)));
   if (!args.truth(1, false)) kept = kept.substr(0, kept.rfind(' '));
   return rt.text_like(self, std::string(kept) + (self.is_markup() ? escape_html(end) : std::string(end)));
 }

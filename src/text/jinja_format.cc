@@ -455,6 +455,7 @@ class BraceFormat {
       if (static_cast<size_t>(index) < args_.positional.size()) return args_.positional[static_cast<size_t>(index)];
       fail("Replacement index {} out of range for positional args tuple", index);
     }
+    rt_.work(args_.named.size());
     for (const auto& [key_name, value] : args_.named) {
       if (key_name == name) return value;
     }

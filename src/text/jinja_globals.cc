@@ -111,7 +111,9 @@ Value global_raise_exception(Runtime& rt, const Value&, const Args& args) { fail
 
 Value global_strftime_now(Runtime& rt, const Value&, const Args& args) {
   const std::string& format = args.text(0);
+  constexpr size_t kLongestFormat = 1000;
   if (format.find('\0') != format.npos) fail("embedded null character");
+  if (format.size() > kLongestFormat) fail_limit("strftime_now takes formats of up to {} bytes", kLongestFormat);
   // datetime.now() knows no zone and Python answers %z and %Z itself; microseconds are not kept.
   std::string directives;
   for (size_t i = 0; i < format.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace dspark::jinja {
 
 struct Limits {
-  uint64_t max_steps = 50'000'000;       // nodes evaluated, items visited, and 64-byte pieces of text scanned
+  uint64_t max_steps = 20'000'000;       // nodes evaluated, items visited, and 32-byte pieces of text scanned
   size_t max_text_bytes = 64u << 20;     // the output, and any single string on the way
   size_t max_memory_bytes = 512u << 20;  // all values alive at one time
   int max_depth = 800;                   // nested evaluation, macro recursion included

@@ -64,6 +64,7 @@ bool contains(Runtime& rt, const Value& container, const Value& item) {
     if (item.get<Dict>() != nullptr || (item.get<List>() != nullptr && !item.get<List>()->is_tuple)) {
       fail("unhashable type: '{}'", item.type_name());
     }
+    rt.count_key(item);
     return dict->find(item) != nullptr;
   }
   if (!is_iterable(container)) fail("argument of type '{}' is not iterable", container.type_name());

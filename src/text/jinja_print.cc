@@ -15,10 +15,11 @@ namespace {
 // Namespaces can hold themselves, so that their depth is counted while they are printed.
 constexpr int kMaxPrintDepth = 2 * kMaxValueDepth;
 
-void append_text_repr(std::string& out, const std::string& text) {
+void append_text_repr(Runtime& rt, std::string& out, const std::string& text) {
   const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
   out += quote;
   for (size_t at = 0; at < text.size();) {
+    rt.check_text(out.size());
     const size_t start = at;
     const uint32_t cp = next_code_point(text, at);
     if (cp == '\\' || cp == static_cast<uint32_t>(quote)) {
@@ -100,7 +101,7 @@ class ReprWriter {
     out_ += "<Namespace {";
     for (size_t i = 0; i < name_space.attributes.size(); ++i) {
       if (i > 0) out_ += ", ";
-      append_text_repr(out_, name_space.attributes[i].first);
+      append_text_repr(rt_, out_, name_space.attributes[i].first);
       out_ += ": ";
       write(name_space.attributes[i].second);
     }
@@ -111,7 +112,7 @@ class ReprWriter {
     if (auto* text = value.text()) {
       rt_.scan(text->size());
       if (value.is_markup()) out_ += "Markup(";
-      append_text_repr(out_, *text);
+      append_text_repr(rt_, out_, *text);
       if (value.is_markup()) out_ += ')';
     } else if (value.is_none()) {
       out_ += "None";
@@ -179,6 +180,7 @@ class JsonWriter {
     rt_.scan(text.size());
     out_ += '"';
     for (size_t at = 0; at < text.size();) {
+      rt_.check_text(out_.size());
       const size_t start = at;
       const uint32_t cp = next_code_point(text, at);
       switch (cp) {

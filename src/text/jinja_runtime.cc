@@ -44,6 +44,12 @@ size_t text_bytes(const Value& value) { return value.text() == nullptr ? 0 : val
 
 }  // namespace
 
+void Runtime::count_key(const Value& key) {
+  constexpr size_t kComparisons = 16;  // with keys that may all begin alike
+  scan(text_bytes(key) * kComparisons);
+  if (auto* list = key.get<List>()) work(list->items.size() * kComparisons);
+}
+
 Value Runtime::make_text(std::string text, bool is_markup) {
   check_text(text.size());
   scan(text.size());
@@ -72,6 +78,7 @@ Value Runtime::dict(std::vector<std::pair<Value, Value>> entries) {
   dict->charge.attach(&meter_, entries.size() * 3 * kValueBytes + sizeof(Dict));
   int depth = 0;
   for (auto& [key, value] : entries) {
+    count_key(key);
     if (!is_hashable(key)) fail("unhashable type: '{}'", key.type_name());
     depth = std::max({depth, key.depth(), value.depth()});
     dict->set(std::move(key), std::move(value));

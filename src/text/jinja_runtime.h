@@ -34,7 +34,9 @@ class Runtime {
     if (steps_ > limits_.max_steps) fail_limit("the template takes more than the limit of {} steps", limits_.max_steps);
   }
   // Counts the work of reading text.
-  void scan(size_t bytes) { work(bytes / 64); }
+  void scan(size_t bytes) { work(bytes / 32); }
+  // Counts the work of looking a key up in a dict, or adding it.
+  void count_key(const Value& key);
   // To be called before text of this size is built.
   void check_text(size_t bytes) const {
     if (bytes > limits_.max_text_bytes) {

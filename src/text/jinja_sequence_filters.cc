@@ -198,6 +198,7 @@ Value filter_sort(Runtime& rt, const Value& self, const Args& args) {
 
 Value filter_dictsort(Runtime& rt, const Value& self, const Args& args) {
   const Dict* dict = self.get<Dict>();
+  if (auto* undefined = self.get<Undefined>()) fail("{}", undefined->reason);
   if (dict == nullptr) fail("'{}' object has no attribute 'items'", self.type_name());
   const std::string_view by = args.text(1, "key");
   if (by != "key" && by != "value") fail("You can only sort by either \"key\" or \"value\"");

@@ -100,6 +100,7 @@ Value method_removesuffix(Runtime& rt, const Value& self, const Args& args) {
 template <StripSides kSides>
 Value method_strip(Runtime& rt, const Value& self, const Args& args) {
   const string_view characters = args.given(0) ? string_view(args.text(0)) : string_view();
+  rt.work(characters.size());
   const string_view stripped = strip(*self.text(), kSides, args.given(0) ? &characters : nullptr);
   return stripped.size() == self.text()->size() ? self : rt.text(std::string(stripped));
 }
@@ -121,8 +122,7 @@ std::vector<string_view> split_white(string_view text, Int most, bool from_right
     size_t begin = 0, end = text.size();
     if (from_right) {
       for (size_t at = text.size(); at > 0;) {
-        size_t start = at - 1;
-        while (start > 0 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+        const size_t start = last_start(text.substr(0, at));
         size_t next = start;
         if (is_space(next_code_point(text, next))) break;
         begin = at = start;

@@ -2,24 +2,18 @@
 #include "text/jinja_unicode.h"
 
 #include <string.h>
+#include <utf8proc.h>
 
 #include <algorithm>
-#include <iterator>
+#include <cstdlib>
 #include <span>
 
-#include "text/utf8.h"
+#include "base/check.h"
 
 namespace dspark::jinja {
 namespace {
 
-// Code points first, first + stride, ..., last map to themselves plus delta.
-struct CaseRun {
-  uint32_t first;
-  uint32_t last;
-  uint32_t stride;
-  int32_t delta;
-};
-
+// A code point whose upper or title case is several.
 struct CaseSpecial {
   uint32_t code_point;
   const char* to;
@@ -32,55 +26,61 @@ bool in_set(std::span<const uint32_t> flips, uint32_t code_point) {
   return (std::upper_bound(flips.begin(), flips.end(), code_point) - flips.begin()) % 2 == 1;
 }
 
-struct CaseMap {
-  std::span<const CaseRun> runs;
-  std::span<const CaseSpecial> specials;
-};
+utf8proc_category_t category(uint32_t code_point) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
+}
 
-const CaseMap kUpperMap{kToUpper, kToUpperSpecial};
-const CaseMap kLowerMap{kToLower, kToLowerSpecial};
-const CaseMap kTitleMap{kToTitle, kToTitleSpecial};   // where it differs from the upper case
-const CaseMap kFoldMap{kCasefold, kCasefoldSpecial};  // where it differs from the lower case
-
-// Appends what `map` makes of the code point; false where the map has nothing for it.
-bool append_mapped(std::string& out, const CaseMap& map, uint32_t code_point) {
-  auto special = std::lower_bound(map.specials.begin(), map.specials.end(), code_point,
-                                  [](const CaseSpecial& s, uint32_t cp) { return s.code_point < cp; });
-  if (special != map.specials.end() && special->code_point == code_point) {
-    out += special->to;
-    return true;
-  }
-  auto run = std::lower_bound(map.runs.begin(), map.runs.end(), code_point,
-                              [](const CaseRun& r, uint32_t cp) { return r.last < cp; });
-  if (run == map.runs.end() || code_point < run->first || (code_point - run->first) % run->stride != 0) return false;
-  append_utf8(out, code_point + static_cast<uint32_t>(run->delta));
+// Appends what `specials` have for the code point; false if they have nothing.
+bool append_special(std::string& out, std::span<const CaseSpecial> specials, uint32_t code_point) {
+  const auto found = std::lower_bound(specials.begin(), specials.end(), code_point,
+                                      [](const CaseSpecial& s, uint32_t cp) { return s.code_point < cp; });
+  if (found == specials.end() || found->code_point != code_point) return false;
+  out += found->to;
   return true;
 }
 
+using Mapping = utf8proc_int32_t(utf8proc_int32_t);
+void append_simple(std::string& out, Mapping map, uint32_t code_point) {
+  append_utf8(out, static_cast<uint32_t>(map(static_cast<utf8proc_int32_t>(code_point))));
+}
+
 void append_upper(std::string& out, uint32_t code_point) {
-  if (!append_mapped(out, kUpperMap, code_point)) append_utf8(out, code_point);
+  if (code_point < 0x80) {
+    out += static_cast<char>(code_point >= 'a' && code_point <= 'z' ? code_point - 0x20 : code_point);
+  } else if (!append_special(out, kUpperSpecial, code_point)) {
+    append_simple(out, utf8proc_toupper, code_point);
+  }
 }
 
 void append_title(std::string& out, uint32_t code_point) {
-  if (!append_mapped(out, kTitleMap, code_point)) append_upper(out, code_point);
+  if (code_point < 0x80) {
+    append_upper(out, code_point);
+  } else if (!append_special(out, kTitleSpecial, code_point)) {
+    append_simple(out, utf8proc_totitle, code_point);
+  }
 }
 
 bool is_cased(uint32_t code_point) { return is_lower(code_point) || is_upper(code_point) || is_titlecase(code_point); }
 
+// Whether the capital sigma at text[start, end) ends a word.
+bool is_final_sigma(std::string_view text, size_t start, size_t end) {
+  if (start == 0) return false;
+  size_t before = last_start(text.substr(0, start));
+  return is_cased(next_code_point(text, before)) && (end == text.size() || !is_cased(next_code_point(text, end)));
+}
+
 // The lower case of the code point that lies in text[start, end).
 void append_lower(std::string& out, std::string_view text, size_t start, size_t end, uint32_t code_point) {
-  constexpr uint32_t kCapitalSigma = 0x3A3;
-  constexpr uint32_t kFinalSigma = 0x3C2;
-  if (code_point == kCapitalSigma && start > 0) {
-    size_t before = start - 1;
-    while (before > 0 && (static_cast<unsigned char>(text[before]) & 0xC0) == 0x80) --before;
-    const bool inside_word = end < text.size() && [&] {
-      size_t after = end;
-      return is_cased(next_code_point(text, after));
-    }();
-    if (is_cased(next_code_point(text, before)) && !inside_word) return append_utf8(out, kFinalSigma);
+  constexpr uint32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2, kCapitalDottedI = 0x130;
+  if (code_point < 0x80) {
+    out += static_cast<char>(code_point >= 'A' && code_point <= 'Z' ? code_point + 0x20 : code_point);
+  } else if (code_point == kCapitalSigma && is_final_sigma(text, start, end)) {
+    append_utf8(out, kFinalSigma);
+  } else if (code_point == kCapitalDottedI) {
+    out += "i\u0307";
+  } else {
+    append_simple(out, utf8proc_tolower, code_point);
   }
-  if (!append_mapped(out, kLowerMap, code_point)) append_utf8(out, code_point);
 }
 
 // Rewrites each code point by append(out, start, end, code point).
@@ -100,35 +100,17 @@ std::string rewrite(std::string_view text, Append append) {
 
 size_t find_invalid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
-    const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char lead = byte(at);
-    if (lead < 0x80) {
-      ++at;
-      continue;
-    }
-    const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() - at < length) return at;
-    for (size_t i = 1; i < length; ++i) {
-      if ((byte(at + i) & 0xC0) != 0x80) return at;
-    }
-    const unsigned char second = byte(at + 1);
-    const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-    const bool beyond = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);  // surrogates, > U+10FFFF
-    if (overlong || beyond) return at;
-    at += length;
+    const Utf8Char c = decode_utf8(text.substr(at));
+    if (!c.valid) return at;
+    at += c.length;
   }
   return std::string_view::npos;
 }
 
-uint32_t next_code_point(std::string_view text, size_t& position) {
-  const auto lead = static_cast<unsigned char>(text[position++]);
-  if (lead < 0x80) return lead;
-  const int tail = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-  uint32_t code_point = lead & (0x3Fu >> tail);
-  for (int i = 0; i < tail && position < text.size(); ++i) {
-    code_point = code_point << 6 | (static_cast<unsigned char>(text[position++]) & 0x3Fu);
-  }
-  return code_point;
+size_t last_start(std::string_view text) {
+  size_t start = text.size() - 1;
+  while (start > 0 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+  return start;
 }
 
 size_t count_code_points(std::string_view text) {
@@ -146,14 +128,34 @@ bool is_space(uint32_t cp) {
   return (cp >= 0x09 && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x20) || cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
          (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
-bool is_alpha(uint32_t code_point) { return in_set(kAlpha, code_point); }
-bool is_decimal(uint32_t code_point) { return in_set(kDecimal, code_point); }
-bool is_digit(uint32_t code_point) { return in_set(kDigit, code_point); }
-bool is_numeric(uint32_t code_point) { return in_set(kNumeric, code_point); }
-bool is_lower(uint32_t code_point) { return in_set(kLower, code_point); }
-bool is_upper(uint32_t code_point) { return in_set(kUpper, code_point); }
-bool is_titlecase(uint32_t code_point) { return in_set(kTitlecase, code_point); }
-bool is_printable(uint32_t code_point) { return in_set(kPrintable, code_point); }
+
+bool is_alpha(uint32_t code_point) {
+  const auto kind = category(code_point);
+  return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_decimal(uint32_t code_point) { return category(code_point) == UTF8PROC_CATEGORY_ND; }
+bool is_digit(uint32_t code_point) { return is_decimal(code_point) || in_set(kOtherDigit, code_point); }
+
+bool is_numeric(uint32_t code_point) {
+  const auto kind = category(code_point);
+  return (kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO) || in_set(kOtherNumeric, code_point);
+}
+
+bool is_lower(uint32_t code_point) {
+  return category(code_point) == UTF8PROC_CATEGORY_LL || in_set(kOtherLower, code_point);
+}
+
+bool is_upper(uint32_t code_point) {
+  return category(code_point) == UTF8PROC_CATEGORY_LU || in_set(kOtherUpper, code_point);
+}
+
+bool is_titlecase(uint32_t code_point) { return category(code_point) == UTF8PROC_CATEGORY_LT; }
+
+bool is_printable(uint32_t code_point) {
+  const auto kind = category(code_point);
+  return code_point == ' ' || (kind != UTF8PROC_CATEGORY_CN && kind < UTF8PROC_CATEGORY_ZS);
+}
 
 std::string upper(std::string_view text) {
   return rewrite(text, [](std::string& out, size_t, size_t, uint32_t cp) { append_upper(out, cp); });
@@ -165,10 +167,13 @@ std::string lower(std::string_view text) {
 }
 
 std::string casefold(std::string_view text) {
-  return rewrite(text, [&](std::string& out, size_t, size_t, uint32_t cp) {
-    if (append_mapped(out, kFoldMap, cp) || append_mapped(out, kLowerMap, cp)) return;
-    append_utf8(out, cp);
-  });
+  utf8proc_uint8_t* folded = nullptr;
+  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                 static_cast<utf8proc_ssize_t>(text.size()), &folded, UTF8PROC_CASEFOLD);
+  DSPARK_CHECK(size >= 0, "utf8proc_map: {}", utf8proc_errmsg(size));
+  std::string out(reinterpret_cast<const char*>(folded), static_cast<size_t>(size));
+  std::free(folded);
+  return out;
 }
 
 std::string capitalize(std::string_view text) {
@@ -209,8 +214,7 @@ std::string_view strip(std::string_view text, StripSides sides, const std::strin
   }
   size_t last = text.size();
   while (sides.right && last > first) {
-    size_t start = last - 1;
-    while (start > first && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+    const size_t start = first + last_start(text.substr(first, last - first));
     size_t at = start;
     if (!drop(next_code_point(text, at))) break;
     last = start;

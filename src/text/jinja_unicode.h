@@ -8,13 +8,23 @@
 #include <string_view>
 #include <vector>
 
+#include "text/utf8.h"
+
 namespace dspark::jinja {
 
 // Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates are not), or npos.
 size_t find_invalid_utf8(std::string_view text);
 
 // The code point at byte `position` of valid UTF-8; moves `position` behind it.
-uint32_t next_code_point(std::string_view text, size_t& position);
+inline uint32_t next_code_point(std::string_view text, size_t& position) {
+  if (const auto byte = static_cast<unsigned char>(text[position]); byte < 0x80) return ++position, byte;
+  const Utf8Char c = decode_utf8(text.substr(position));
+  position += c.length;
+  return c.code_point;
+}
+
+// Where the last code point of `text`, which must not be empty, begins.
+size_t last_start(std::string_view text);
 
 size_t count_code_points(std::string_view text);
 
