@@ -18,6 +18,10 @@ enum class ErrorCode {
   kUnsupported,      // valid, but not something this build can do
   kExhausted,        // out of memory, blocks or another bounded thing
   kCancelled,        // the caller stopped it
+  kTooLong,          // a prompt beyond the context
+  kBusy,             // the queue is full; later it may go
+  kUnavailable,      // not ready yet, or shutting down
+  kDeadline,         // the request's time is up
   kInternal,         // a bug or a broken machine
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/request.h"
 #include "engine/runner.h"
 #include "engine/sampling_params.h"
 #include "text/chat_template.h"
@@ -25,9 +26,6 @@ struct EngineOptions {
   int context = 0;         // positions a sequence may have; 0: what the model was trained for
   int prompt_chunk = 512;  // rows of a prompt in one step
 };
-
-enum class FinishReason { kStop, kLength, kCancelled };
-const char* finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled"
 
 struct GenerateRequest {
   std::vector<int32_t> prompt;
