@@ -122,7 +122,9 @@ inline I32 u8_load(const uint8_t* p) {
 }
 // 16 x 16 bit: lanes in order.
 inline __m256i i32_to_i16(I32 x) { return _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8); }
-inline void i16_store(int16_t* p, I32 x) { store256(p, i32_to_i16(x)); }
+inline void i16_store_0213(int16_t* p, I32 x) {
+  store256(p, i32_to_i16({_mm256_shuffle_epi32(x.a, 0xD8), _mm256_shuffle_epi32(x.b, 0xD8)}));
+}
 inline void i8_store(int8_t* p, I32 x) {
   const __m256i words = i32_to_i16(x);
   store128(p, _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));

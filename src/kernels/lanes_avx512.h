@@ -97,8 +97,9 @@ inline I32 u8_load(const uint8_t* p) {
 }
 // Keeps the low byte of each lane (values within int8).
 inline void i8_store(int8_t* p, I32 a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v)); }
-inline void i16_store(int16_t* p, I32 a) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
+inline void i16_store_0213(int16_t* p, I32 a) {
+  const __m512i swapped = _mm512_shuffle_epi32(a.v, static_cast<_MM_PERM_ENUM>(0xD8));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(swapped));
 }
 
 inline float lanes_sum(F32 a) {

@@ -223,8 +223,10 @@ inline I32 u8_load(const uint8_t* p) {
 inline void i8_store(int8_t* p, I32 a) {
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(a.v[i]);
 }
-inline void i16_store(int16_t* p, I32 a) {
-  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int16_t>(a.v[i]);
+// In the order (0, 2, 1, 3) of each four lanes.
+inline void i16_store_0213(int16_t* p, I32 a) {
+  constexpr int kFrom[] = {0, 2, 1, 3};
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int16_t>(a.v[i / 4 * 4 + kFrom[i % 4]]);
 }
 
 // The fixed tree: i + (i + 8), then + 4, + 2, + 1.

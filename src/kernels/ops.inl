@@ -39,32 +39,22 @@ void add_scaled(float* acc, const float* x, float weight, int n) {
 void quantise(const float* x, int64_t k, ActivationBlock* out, int16_t* wide) {
   for (int64_t b = 0; b < k / kPiece; ++b) {
     const F32 low = f32_load(x + b * kPiece), high = f32_load(x + b * kPiece + 16);
-    // Largest magnitude; infinity and NaN show in the sum of x * 0.
-    float lanes[16];
-    f32_store(lanes, max(abs(low), abs(high)));
-    float amax = 0.0f;
-    for (float lane : lanes) amax = lane > amax ? lane : amax;
-    const float poison = lanes_sum(low * f32_zero() + high * f32_zero());
-    ActivationBlock& block = out[b];
+    const F32 largest = max(abs(low), abs(high)), infinity = f32_set(__builtin_inff());
+    const bool broken = (bits(less(abs(low), infinity)) & bits(less(abs(high), infinity))) != 0xFFFF;
+    const float amax = broken ? 0.0f : lanes_max(largest);
     const float scale = amax / 127.0f;
-    // 127 / amax overflows below 3.8e-37: such a block is zero.
-    const bool tiny = !(amax >= 0x1p-120f);
-    const F32 inverse = f32_set(tiny || poison != 0.0f ? 0.0f : 127.0f / amax);
-    const bool broken = poison != poison;
-    const F32 zero = f32_zero();
+    // 127 / amax overflows below 3.8e-37: such a block is zero, and so is one with infinity or NaN.
+    const bool tiny = amax < 0x1p-120f;
+    const F32 inverse = f32_set(tiny ? 0.0f : 127.0f / amax), zero = f32_zero();
     const I32 q_low = to_i32(round_even(broken ? zero : low * inverse));
     const I32 q_high = to_i32(round_even(broken ? zero : high * inverse));
+    ActivationBlock& block = out[b];
     i8_store(block.q, q_low);
     i8_store(block.q + 16, q_high);
     if (wide != nullptr) {
-      // In the order (0, 2, 1, 3) of each four, as matmul_avx2.cc widens weights.
-      int16_t in_order[kPiece];
-      i16_store(in_order, q_low);
-      i16_store(in_order + 16, q_high);
-      for (int i = 0; i < kPiece; i += 4) {
-        int16_t* four = wide + b * kPiece + i;
-        four[0] = in_order[i], four[1] = in_order[i + 2], four[2] = in_order[i + 1], four[3] = in_order[i + 3];
-      }
+      // In the order in which matmul_avx2.cc widens weights.
+      i16_store_0213(wide + b * kPiece, q_low);
+      i16_store_0213(wide + b * kPiece + 16, q_high);
     }
     // Sums of at most 32 * 127 are exact in float.
     block.sum_low = static_cast<int32_t>(lanes_sum(to_f32(q_low)));
