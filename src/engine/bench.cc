@@ -68,7 +68,11 @@ Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, i
   runner.step().set_timed(true);
   runner.step().take_phase_seconds();
   std::vector<double> times;
-  for (int i = 0; i < steps; ++i) times.push_back(run_ms(runner, rows, &status));
+  BandwidthMeter memory(runner.pool(), runner.model().weights().bytes());
+  for (int i = 0; i < steps; ++i) {
+    if (i % ((steps + 2) / 3) == 0) memory.sample();
+    times.push_back(run_ms(runner, rows, &status));
+  }
   runner.step().set_timed(false);
   DecodeBench out;
   out.phase_ms = runner.step().take_phase_seconds();
@@ -83,7 +87,7 @@ Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, i
   out.step_ms_max = *std::max_element(times.begin(), times.end());
   out.tokens_per_second = batch / out.step_ms * 1e3;
   out.bytes_per_step = bytes_read(runner, int64_t{batch} * (prompt_tokens + 3 + steps / 2));
-  out.bandwidth_bytes_per_second = measure_bandwidth(runner.pool(), runner.model().weights().bytes());
+  out.bandwidth_bytes_per_second = memory.best();
   out.bandwidth_fraction = out.bytes_per_step / (out.step_ms * 1e-3) / out.bandwidth_bytes_per_second;
   return out;
 }
@@ -116,8 +120,10 @@ Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int pro
   DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
   std::vector<std::vector<double>> times(rows.size());
   Status status = Ok{};
+  BandwidthMeter memory(runner.pool(), runner.model().weights().bytes());
   // In turn, so that a slow moment of the machine meets every row count.
   for (int repeat = 0; repeat < repeats + 1; ++repeat) {
+    if (repeat % ((repeats + 3) / 3) == 0) memory.sample();
     for (size_t i = 0; i < rows.size(); ++i) {
       std::vector<RunRow> step;
       for (int r = 0; r < rows[i]; ++r) step.push_back({&sequence, some_token(runner, r), true});
@@ -130,8 +136,7 @@ Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int pro
   DSPARK_RETURN_IF_ERROR(status);
   RowsReport out;
   for (size_t i = 0; i < rows.size(); ++i) out.rows.push_back({rows[i], median(times[i])});
-  const double bandwidth = measure_bandwidth(runner.pool(), runner.model().weights().bytes());
-  out.row_bound_ms = bytes_read(runner, prompt_tokens) / bandwidth * 1e3;
+  out.row_bound_ms = bytes_read(runner, prompt_tokens) / memory.best() * 1e3;
   return out;
 }
 

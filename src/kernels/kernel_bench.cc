@@ -165,28 +165,38 @@ std::vector<OrderPrice> measure_order_price() {
   return prices;
 }
 
-double measure_bandwidth(ThreadPool& pool, int64_t bytes) {
-  constexpr int64_t kChunk = 256 * 1024;
-  const int64_t chunks = std::max<int64_t>(1, bytes / kChunk);
-  Buffer<uint8_t> buffer(static_cast<size_t>(chunks * kChunk));
-  pool.run(static_cast<int>(chunks), [&](int c) { std::memset(buffer.data() + c * kChunk, c, kChunk); });
-  double best = 0.0;
-  std::atomic<int64_t> sink{0};
-  for (int i = 0; i < 10; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    pool.run(static_cast<int>(chunks), [&](int c) {
-      const uint8_t* data = buffer.data() + c * kChunk;
-      int64_t sum = 0;
-      if (isa_supported(Isa::kAvx2)) {
-        sum = sum_avx2(data, kChunk);
-      } else {
-        for (int64_t j = 0; j < kChunk; j += 8) sum += *reinterpret_cast<const int64_t*>(data + j);
-      }
-      sink.fetch_add(sum, std::memory_order_relaxed);
-    });
-    best = std::max(best, static_cast<double>(chunks * kChunk) / seconds_since(start));
-  }
-  return best;
+namespace {
+constexpr int64_t kSumBytes = 256 * 1024;  // of one task
+}
+
+BandwidthMeter::BandwidthMeter(ThreadPool& pool, int64_t bytes)
+    : pool_(pool), chunks_(static_cast<int>(std::max<int64_t>(1, bytes / kSumBytes))) {
+  data_ = arena_.allocate(static_cast<size_t>(chunks_ * kSumBytes));
+  pool_.run(chunks_, [&](int c) { std::memset(data_ + c * kSumBytes, c, kSumBytes); });
+}
+
+void BandwidthMeter::sample() {
+  for (int i = 0; i < 10; ++i) add_up();
+}
+
+void BandwidthMeter::add_up() {
+  std::atomic<int64_t> sum{0};
+  const auto start = std::chrono::steady_clock::now();
+  pool_.run_in_order(
+      chunks_,
+      [&](int c) {
+        const uint8_t* data = data_ + c * kSumBytes;
+        int64_t part = 0;
+        if (isa_supported(Isa::kAvx2)) {
+          part = sum_avx2(data, kSumBytes);
+        } else {
+          for (int64_t j = 0; j < kSumBytes; j += 8) part += *reinterpret_cast<const int64_t*>(data + j);
+        }
+        sum.fetch_add(part, std::memory_order_relaxed);
+      },
+      [](int, int) {});
+  best_ = std::max(best_, static_cast<double>(chunks_ * kSumBytes) / seconds_since(start));
+  sum_ += sum.load();
 }
 
 }  // namespace dspark

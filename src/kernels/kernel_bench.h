@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/thread_pool.h"
 #include "kernels/dtype.h"
 #include "kernels/isa.h"
@@ -37,7 +38,25 @@ struct OrderPrice {
 };
 std::vector<OrderPrice> measure_order_price();
 
-// Best of ten sums over a buffer of `bytes` by vector loads, all threads, in bytes a second.
-double measure_bandwidth(ThreadPool& pool, int64_t bytes);
+// The read bandwidth of memory: sums over a buffer by vector loads, all threads. Whoever compares something with it
+// samples it between his own measurements, as memory that others use too is fast and slow by turns.
+class BandwidthMeter {
+ public:
+  BandwidthMeter(ThreadPool& pool, int64_t bytes);
+  // Ten sums in a row, so that the buffer is as warm in a large last-level cache as weights are that every step reads.
+  void sample();
+  // The best sum so far, in bytes a second.
+  double best() const { return best_; }
+
+ private:
+  void add_up();
+
+  ThreadPool& pool_;
+  Arena arena_;  // huge pages, as weights have them
+  uint8_t* data_;
+  int chunks_;
+  int64_t sum_ = 0;
+  double best_ = 0.0;
+};
 
 }  // namespace dspark

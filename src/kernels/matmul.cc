@@ -32,7 +32,7 @@ void compute_strips(const MatmulKernels& kernels, const PackedMatrix& weights, i
                     const MatmulInput& input, float* out, int64_t stride) {
   const TypeKernels& type = kernels.types[static_cast<int>(weights.type())];
   const int pieces = weights.pieces();
-  const bool unpack = input.rows > kernels.tile && type.unpack != nullptr;
+  const bool unpack = input.rows > 2 * kernels.tile && type.unpack != nullptr;
   const uint8_t* data = weights.strip(strip);
   int64_t bytes = weights.strip_bytes();
   if (unpack) {

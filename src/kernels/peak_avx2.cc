@@ -63,13 +63,19 @@ int64_t floats(int64_t rounds, int32_t* sink) {
 constexpr PeakLoops kAvx2Peak = {narrow, wide, floats};
 
 int64_t sum_avx2(const uint8_t* data, int64_t bytes) {
-  __m256i sums[4] = {};
-  for (int64_t i = 0; i < bytes; i += 128) {
-    for (int j = 0; j < 4; ++j) {
-      sums[j] = _mm256_add_epi64(sums[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data + i + 32 * j)));
-    }
+  // Some kilobytes ahead into L2, as the matrix kernels do: the prefetchers of the hardware alone may reach half.
+  constexpr int64_t kAhead = 8 * 1024;
+  __m256i a = {}, b = {}, c = {}, d = {};
+  const auto load = [](const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); };
+  for (const uint8_t *p = data, *end = data + bytes; p < end; p += 128) {
+    __builtin_prefetch(p + kAhead, 0, 2);
+    __builtin_prefetch(p + kAhead + 64, 0, 2);
+    a = _mm256_add_epi64(a, load(p));
+    b = _mm256_add_epi64(b, load(p + 32));
+    c = _mm256_add_epi64(c, load(p + 64));
+    d = _mm256_add_epi64(d, load(p + 96));
   }
-  const __m256i total = _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
+  const __m256i total = _mm256_add_epi64(_mm256_add_epi64(a, b), _mm256_add_epi64(c, d));
   return _mm256_extract_epi64(total, 0) + _mm256_extract_epi64(total, 1) + _mm256_extract_epi64(total, 2) +
          _mm256_extract_epi64(total, 3);
 }

@@ -28,7 +28,9 @@ Result<ExitCode> bench_kernels(const Settings& settings) {
     rates.push_back(measure_kernel(pool, isa, static_cast<DType>(i), peak));
     progress.update(i + 2);
   }
-  const double bandwidth = measure_bandwidth(pool, kBandwidthBytes) * 1e-9;
+  BandwidthMeter memory(pool, kBandwidthBytes);
+  memory.sample();
+  const double bandwidth = memory.best() * 1e-9;
   const std::vector<OrderPrice> prices = measure_order_price();
 
   if (settings.get<"json">()) {
