@@ -23,9 +23,10 @@
 namespace dspark {
 
 class KvCache;
-class KvShard;
 class KvMemory;
+class KvShard;
 struct KvBlock;
+struct KvShared;
 
 struct KvCacheOptions {
   std::vector<KvLayout> layers;             // the target's, one tile of each behind the other in a block
@@ -125,9 +126,14 @@ class SequenceKv {
  private:
   friend class KvCache;
   void swap(SequenceKv& other) noexcept;
+  void add_block(KvBlock* block);
+  void publish_block(int index);
+  void drop_blocks_from(size_t first);
+  void finish(bool keep_tail, bool pin);
 
   KvCache* cache_ = nullptr;
   Sha256Digest root_ = {};
+  int home_ = 0;  // the shard whose free blocks are taken first
   std::vector<KvBlock*> blocks_;
   std::vector<uint8_t*> table_;
   int length_ = 0;
@@ -155,7 +161,8 @@ class KvCache {
   // partly filled, is copied, if there is a block for the copy.
   SequenceKv open(const KvPrefix& prefix, const KvOpenOptions& options);
 
-  // From now on the drafter's KV is that of another drafter. On the step thread, between steps.
+  // From now on the drafter's KV is that of another drafter. On the step thread, between steps, while no other thread
+  // is in open().
   void set_drafter(const Sha256Digest& digest);
 
   // Evicts everything that nobody holds and that is not pinned; returns how many blocks.
@@ -164,11 +171,44 @@ class KvCache {
   int64_t block_bytes() const;
   int64_t draft_offset() const;  // of the drafter's KV in a block, in bytes
   int64_t capacity_blocks() const;
+  // What reserve() could get now: free or cached. Cheap; takes no lock.
+  int64_t available_blocks() const;
+
+  // Consistent in itself: stops every other use of the cache for a moment.
   KvStats stats() const;
 
   // Walks everything: each block is free, in use, cached or pinned, exactly once, and index, lists, references and
-  // counters agree. kInternal with the first thing found wrong.
-  Status check() const;
+  // counters agree. If `sequences` are all open ones, each block is held as often as they hold it, and their tables
+  // and lengths fit. kInternal with the first thing found wrong.
+  Status check(std::span<const SequenceKv* const> sequences = {}) const;
+
+ private:
+  friend class KvPrefix;
+  friend class SequenceKv;
+  struct Source;
+  explicit KvCache(KvCacheOptions options);
+
+  int shard_number(const Sha256Digest& digest) const;
+  // A private block, held once; nullptr if all others are in use or pinned.
+  KvBlock* acquire(int home);
+  // A private block with the first `count` positions of another. The step thread.
+  Result<KvBlock*> copy_of(const KvBlock& from, int count, int home);
+  std::vector<std::unique_lock<std::mutex>> lock_all() const;
+
+  std::vector<KvBlock*> match(const KvShard& shard, const KvPrefix& prefix, const KvOpenOptions& options,
+                              int64_t* collisions) const;
+  Source hold_match(const KvPrefix& prefix, const KvOpenOptions& options, SequenceKv& sequence);
+  void look_in_other_shards(const KvPrefix& prefix, const KvOpenOptions& options, Source& best);
+  void copy_source(const Source& source, bool counts, SequenceKv& sequence);
+  void copy_positions(const KvBlock& from, KvBlock& to, int count, int draft_count) const;
+  Status check_block(const KvBlock& block) const;
+  Status check_sequences(std::span<const SequenceKv* const> sequences) const;
+
+  const KvCacheOptions options_;
+  std::unique_ptr<KvShared> shared_;
+  std::unique_ptr<KvMemory> memory_;
+  std::vector<std::unique_ptr<KvShard>> shards_;
+  std::atomic<int64_t> sequences_ = 0;
 };
 
 }  // namespace dspark
