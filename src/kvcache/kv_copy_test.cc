@@ -37,7 +37,7 @@ TEST_P(KvCopy, TakesExactlyTheGivenPositions) {
   for (const int head_dim : {32, 96}) {
     const KvLayout layout{.type = GetParam(), .kv_heads = 3, .head_dim = head_dim};
     const Tile from = full_tile(layout, 1);
-    for (const auto [first, last] : std::vector<std::pair<int, int>>{
+    for (const auto& [first, last] : std::vector<std::pair<int, int>>{
              {0, 0}, {0, 1}, {0, 15}, {0, 16}, {0, 17}, {0, 127}, {0, 128}, {5, 7}, {9, 40}, {16, 32}, {127, 128}}) {
       Tile to = full_tile(layout, 2);
       Tile expected = to;
@@ -49,7 +49,7 @@ TEST_P(KvCopy, TakesExactlyTheGivenPositions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, KvCopy, testing::Values(DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0),
-                         [](const auto& info) { return dtype_info(info.param).name; });
+                         [](const auto& type) { return dtype_info(type.param).name; });
 
 TEST(KvBlockLayout, CopiesEveryLayerOfTargetAndDrafterApart) {
   const KvLayout wide{.type = DType::kF16, .kv_heads = 2, .head_dim = 48};

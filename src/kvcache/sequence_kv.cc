@@ -150,7 +150,8 @@ void SequenceKv::close(KvTail tail) {
 
 Status SequenceKv::close_pinned() {
   DSPARK_CHECK(is_open(), "pinning of a closed sequence");
-  const int64_t limit = static_cast<int64_t>(kMaxPinnedShare * static_cast<double>(cache_->capacity_blocks()));
+  const int64_t capacity = cache_->capacity_blocks();
+  const auto limit = static_cast<int64_t>(kMaxPinnedShare * static_cast<double>(capacity));
   const int64_t pinned = cache_->shared_->pinned.load();
   const int64_t more = std::ranges::count_if(std::span(blocks_).first(blocks_for(length_)),
                                              [](const KvBlock* block) { return !block->pinned; });
@@ -159,7 +160,7 @@ Status SequenceKv::close_pinned() {
   if (fits) return Ok{};
   return make_error(ErrorCode::kExhausted,
                     "{} KV blocks are pinned and {} more would be, of {} at most {}; warm up less or raise --kv-memory",
-                    pinned, more, cache_->capacity_blocks(), limit);
+                    pinned, more, capacity, limit);
 }
 
 void SequenceKv::finish(bool keep_tail, bool pin) {
