@@ -33,52 +33,16 @@ Status llama3_factors(const nlohmann::json& scaling, const std::string& name, Mo
   return Ok{};
 }
 
+float query_scale(int head_dim) { return 1.0f / std::sqrt(static_cast<float>(std::max(1, head_dim))); }
+
 Result<ModelConfig> read_gguf(const GgufFile& file) {
-  ModelConfig c;
-  DSPARK_TRY(const std::string_view name, file.require<std::string_view>("general.architecture"));
-  c.architecture = name;
-  auto key = [&](const char* suffix) { return c.architecture + "." + suffix; };
-  DSPARK_TRY(c.layers, file.require<int32_t>(key("block_count")));
-  DSPARK_TRY(c.hidden, file.require<int32_t>(key("embedding_length")));
-  DSPARK_TRY(c.ffn, file.get_or<int32_t>(key("feed_forward_length"), 0));
-  DSPARK_TRY(c.heads, file.require<int32_t>(key("attention.head_count")));
-  DSPARK_TRY(c.kv_heads, file.get_or<int32_t>(key("attention.head_count_kv"), c.heads));
-  DSPARK_TRY(c.head_dim, file.get_or<int32_t>(key("attention.key_length"), c.heads > 0 ? c.hidden / c.heads : 0));
-  DSPARK_TRY(const int32_t value_dim, file.get_or<int32_t>(key("attention.value_length"), c.head_dim));
-  if (value_dim != c.head_dim) {
-    return make_error(ErrorCode::kUnsupported, "{}: value length {} differs from key length {}", file.path(), value_dim,
-                      c.head_dim);
-  }
-  DSPARK_TRY(const int32_t rotary, file.get_or<int32_t>(key("rope.dimension_count"), c.head_dim));
-  if (rotary != c.head_dim) {
-    return make_error(ErrorCode::kUnsupported, "{}: {} rotary dimensions of {}, expected all", file.path(), rotary,
-                      c.head_dim);
-  }
-  DSPARK_TRY(c.context, file.require<int32_t>(key("context_length")));
-  DSPARK_TRY(c.norm_eps, file.require<float>(key("attention.layer_norm_rms_epsilon")));
-  DSPARK_TRY(c.rope.base, file.get_or<double>(key("rope.freq_base"), 10000.0));
-  DSPARK_TRY(const std::string_view scaling, file.get_or<std::string_view>(key("rope.scaling.type"), "none"));
-  if (scaling == "linear") {
-    DSPARK_TRY(c.rope.scale, file.get_or<double>(key("rope.scaling.factor"), 1.0));
-  } else if (scaling != "none") {
-    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'linear' or none", file.path(),
-                      scaling);
-  }
+  DSPARK_TRY(ModelConfig c, read_gguf_shape(file));
   const TensorInfo* embedding = file.info("token_embd.weight");
   if (embedding == nullptr) {
     return make_error(ErrorCode::kCorrupt, "{}: tensor 'token_embd.weight' is missing; is this a whole model?",
                       file.path());
   }
   c.vocab = static_cast<int>(std::min<int64_t>(embedding->shape[0], INT32_MAX));
-  if (const TensorInfo* factors = file.info("rope_freqs.weight"); factors != nullptr) {
-    DSPARK_TRY(const TensorView view, file.find("rope_freqs.weight", {c.head_dim / 2}));
-    if (view.type != DType::kF32) {
-      return make_error(ErrorCode::kCorrupt, "{}: tensor 'rope_freqs.weight' is {}, expected f32", file.path(),
-                        dtype_info(view.type).name);
-    }
-    c.rope.factors.resize(static_cast<size_t>(c.head_dim / 2));
-    std::memcpy(c.rope.factors.data(), view.data, view.bytes);
-  }
   return c;
 }
 
@@ -120,6 +84,7 @@ Result<ModelConfig> read_hf(const HfFolder& folder) {
     return make_error(ErrorCode::kCorrupt, "{}: head dimension is {}, expected 16 to 512", name, c.head_dim);
   }
   DSPARK_RETURN_IF_ERROR(read_hf_rope(config, name, &c));
+  c.query_scale = query_scale(c.head_dim);
   return c;
 }
 
@@ -186,11 +151,52 @@ const nlohmann::json& hf_text_config(const HfFolder& folder) {
   return text != config.end() && text->is_object() ? *text : config;
 }
 
+Result<ModelConfig> read_gguf_shape(const GgufFile& file) {
+  ModelConfig c;
+  DSPARK_TRY(const std::string_view name, file.require<std::string_view>("general.architecture"));
+  c.architecture = name;
+  auto key = [&](const char* suffix) { return c.architecture + "." + suffix; };
+  DSPARK_TRY(c.layers, file.require<int32_t>(key("block_count")));
+  DSPARK_TRY(c.hidden, file.require<int32_t>(key("embedding_length")));
+  DSPARK_TRY(c.ffn, file.get_or<int32_t>(key("feed_forward_length"), 0));
+  DSPARK_TRY(c.heads, file.require<int32_t>(key("attention.head_count")));
+  DSPARK_TRY(c.kv_heads, file.get_or<int32_t>(key("attention.head_count_kv"), c.heads));
+  DSPARK_TRY(c.head_dim, file.get_or<int32_t>(key("attention.key_length"), c.heads > 0 ? c.hidden / c.heads : 0));
+  DSPARK_TRY(const int32_t value_dim, file.get_or<int32_t>(key("attention.value_length"), c.head_dim));
+  if (value_dim != c.head_dim) {
+    return make_error(ErrorCode::kUnsupported, "{}: value length {} differs from key length {}", file.path(), value_dim,
+                      c.head_dim);
+  }
+  DSPARK_TRY(const int32_t rotary, file.get_or<int32_t>(key("rope.dimension_count"), c.head_dim));
+  if (rotary != c.head_dim) {
+    return make_error(ErrorCode::kUnsupported, "{}: {} rotary dimensions of {}, expected all", file.path(), rotary,
+                      c.head_dim);
+  }
+  DSPARK_TRY(c.context, file.require<int32_t>(key("context_length")));
+  DSPARK_TRY(c.norm_eps, file.require<float>(key("attention.layer_norm_rms_epsilon")));
+  DSPARK_TRY(c.rope.base, file.get_or<double>(key("rope.freq_base"), 10000.0));
+  DSPARK_TRY(const std::string_view scaling, file.get_or<std::string_view>(key("rope.scaling.type"), "none"));
+  if (scaling == "linear") {
+    DSPARK_TRY(c.rope.scale, file.get_or<double>(key("rope.scaling.factor"), 1.0));
+  } else if (scaling != "none") {
+    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'linear' or none", file.path(),
+                      scaling);
+  }
+  if (const TensorInfo* factors = file.info("rope_freqs.weight"); factors != nullptr) {
+    DSPARK_TRY(const TensorView view, file.find("rope_freqs.weight", {c.head_dim / 2}));
+    if (view.type != DType::kF32) {
+      return make_error(ErrorCode::kCorrupt, "{}: tensor 'rope_freqs.weight' is {}, expected f32", file.path(),
+                        dtype_info(view.type).name);
+    }
+    c.rope.factors.resize(static_cast<size_t>(c.head_dim / 2));
+    std::memcpy(c.rope.factors.data(), view.data, view.bytes);
+  }
+  c.query_scale = query_scale(c.head_dim);
+  return c;
+}
+
 Result<ModelConfig> read_common_config(const ModelFile& file) {
-  Result<ModelConfig> config = file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf());
-  if (!config.ok()) return config;
-  config->query_scale = 1.0f / std::sqrt(static_cast<float>(std::max(1, config->head_dim)));
-  return config;
+  return file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf());
 }
 
 Result<ModelWeights> load_common_weights(const ModelConfig& config, WeightLoader& loader, const CommonTensors& which) {

@@ -13,6 +13,9 @@ namespace dspark {
 // config.json. head_dim is hidden / heads where the file does not say; query_scale is 1 / sqrt(head_dim).
 Result<ModelConfig> read_common_config(const ModelFile& file);
 
+// The same of a GGUF, but for the vocabulary's size, which is left 0: a drafter may have no embedding.
+Result<ModelConfig> read_gguf_shape(const GgufFile& file);
+
 // The object of config.json that holds the text model's numbers.
 const nlohmann::json& hf_text_config(const HfFolder& folder);
 

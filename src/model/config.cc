@@ -1,7 +1,19 @@
-// Checks of config.h. Any thread.
+// Checks and numbers of config.h. Any thread.
 #include "model/config.h"
 
+#include "base/exact_math.h"
+
 namespace dspark {
+
+std::vector<double> rope_frequencies(const RopeConfig& rope, int head_dim) {
+  std::vector<double> out;
+  for (int i = 0; i < head_dim / 2; ++i) {
+    double frequency = exact_pow(rope.base, -2.0 * i / head_dim) / rope.scale;
+    if (!rope.factors.empty()) frequency /= static_cast<double>(rope.factors[static_cast<size_t>(i)]);
+    out.push_back(frequency);
+  }
+  return out;
+}
 
 Status check_config(const ModelConfig& c, const std::string& path) {
   struct Bound {

@@ -18,6 +18,9 @@ struct RopeConfig {
   std::vector<float> factors;  // [dim / 2] or empty (Llama 3's scaling, GGUF's rope_freqs)
 };
 
+// Radians for each position, of the pairs of a head: [head_dim / 2].
+std::vector<double> rope_frequencies(const RopeConfig& rope, int head_dim);
+
 struct ModelConfig {
   std::string architecture;
   int layers = 0;

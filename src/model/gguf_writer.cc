@@ -9,8 +9,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "model/gguf_value.h"
-
 namespace dspark {
 namespace {
 
@@ -97,23 +95,41 @@ void GgufWriter::set_array(std::string_view key, const std::vector<std::string>&
   set_array(key, std::vector<std::string_view>(texts.begin(), texts.end()));
 }
 
+void GgufWriter::copy(const GgufEntry& entry) {
+  begin_pair(entry.key);
+  put(pairs_, entry.type);
+  if (entry.type == GgufType::kArray) {
+    put(pairs_, entry.element);
+    put<uint64_t>(pairs_, entry.count);
+  }
+  pairs_.append(reinterpret_cast<const char*>(entry.data.data()), entry.data.size());
+}
+
 void GgufWriter::set_alignment(uint32_t bytes) {
   DSPARK_CHECK(std::has_single_bit(bytes) && bytes >= 8, "alignment {}", bytes);
   alignment_ = bytes;
   set("general.alignment", bytes);
 }
 
-void GgufWriter::add_tensor(std::string_view name, DType type, std::span<const int64_t> shape) {
+void GgufWriter::add(std::string_view name, int ggml_type, std::span<const int64_t> shape, int64_t bytes) {
   DSPARK_CHECK(fd_ < 0, "tensor {} added after create()", name);
   // 63 bytes is what llama.cpp takes.
   DSPARK_CHECK(!name.empty() && name.size() <= 63 && names_.emplace(name).second, "bad or repeated tensor name {}",
                name);
+  tensors_.push_back({std::string(name), ggml_type, {shape.begin(), shape.end()}, static_cast<uint64_t>(bytes)});
+}
+
+void GgufWriter::add_tensor(std::string_view name, DType type, std::span<const int64_t> shape) {
   DSPARK_CHECK(!shape.empty() && shape.size() <= 4, "tensor {} has {} dimensions", name, shape.size());
   DSPARK_CHECK(shape.back() % dtype_info(type).block_elements == 0, "rows of {} in {}", shape.back(), name);
   int64_t elements = 1;
   for (const int64_t size : shape) elements *= size;
-  tensors_.push_back(
-      {std::string(name), type, {shape.begin(), shape.end()}, static_cast<uint64_t>(dtype_bytes(type, elements))});
+  add(name, dtype_info(type).ggml_type, shape, dtype_bytes(type, elements));
+}
+
+void GgufWriter::add_int64_tensor(std::string_view name, int64_t count) {
+  constexpr int kGgmlInt64 = 27;
+  add(name, kGgmlInt64, {&count, 1}, count * int64_t{sizeof(int64_t)});
 }
 
 std::string GgufWriter::header() const {
@@ -127,7 +143,7 @@ std::string GgufWriter::header() const {
     put(out, std::string_view(tensor.name));
     put(out, static_cast<uint32_t>(tensor.shape.size()));
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size) put(out, static_cast<uint64_t>(*size));
-    put(out, static_cast<uint32_t>(dtype_info(tensor.type).ggml_type));
+    put(out, static_cast<uint32_t>(tensor.ggml_type));
     put(out, offset);
     offset += padded(tensor.bytes);
   }

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "kernels/dtype.h"
+#include "model/gguf_value.h"
 
 namespace dspark {
 
@@ -36,11 +37,17 @@ class GgufWriter {
   }
   void set_array(std::string_view key, const std::vector<std::string>& texts);
 
+  // A pair of another file, as it is.
+  void copy(const GgufEntry& entry);
+
   // Of tensor data, a power of two from 8 on; 32 unless set. Also sets its metadata key.
   void set_alignment(uint32_t bytes);
 
   // The next tensor, of 1 to 4 dimensions, outermost first, whose rows are whole blocks of `type`.
   void add_tensor(std::string_view name, DType type, std::span<const int64_t> shape);
+
+  // The next tensor, a vector of 64-bit integers (a map between vocabularies).
+  void add_int64_tensor(std::string_view name, int64_t count);
 
   // Bytes that the file will have.
   uint64_t file_bytes() const;
@@ -56,12 +63,13 @@ class GgufWriter {
  private:
   struct Tensor {
     std::string name;
-    DType type;
+    int ggml_type;
     std::vector<int64_t> shape;
     uint64_t bytes;
   };
 
   void begin_pair(std::string_view key);
+  void add(std::string_view name, int ggml_type, std::span<const int64_t> shape, int64_t bytes);
   std::string header() const;
   Status write_raw(std::span<const uint8_t> bytes);
   uint64_t padded(uint64_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }

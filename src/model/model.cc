@@ -20,6 +20,7 @@ Result<Model> Model::load(const ModelFile& file, ThreadPool& pool, const LoadOpt
 StepOutput Model::forward(Step& step, const StepInput& input) const {
   step.begin(input);
   step.embed(weights_->embedding);
+  step.keep_hidden(-1);
   for (int i = 0; i < config_->layers; ++i) {
     const LayerWeights* layer = &weights_->layers[static_cast<size_t>(i)];
     step.enter_layer(i, i + 1 < config_->layers ? layer + 1 : nullptr);

@@ -6,23 +6,9 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/exact_math.h"
 #include "model/step_internal.h"
 
 namespace dspark {
-namespace {
-
-std::vector<double> rope_frequencies(const RopeConfig& rope, int head_dim) {
-  std::vector<double> out;
-  for (int i = 0; i < head_dim / 2; ++i) {
-    double frequency = exact_pow(rope.base, -2.0 * i / head_dim) / rope.scale;
-    if (!rope.factors.empty()) frequency /= static_cast<double>(rope.factors[static_cast<size_t>(i)]);
-    out.push_back(frequency);
-  }
-  return out;
-}
-
-}  // namespace
 
 const char* phase_name(Phase phase) {
   constexpr const char* kNames[] = {"embed", "norm", "qkv", "attention", "output", "mlp", "head"};

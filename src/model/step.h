@@ -29,7 +29,7 @@ struct StepInput {
   std::span<const StepRow> rows;
   // Of each sequence: the KV blocks of its positions 0-127, 128-255, ... up to the last row's; each kv_block_bytes().
   std::span<const std::span<uint8_t* const>> block_tables;
-  // Layers whose output (the residual stream behind them) is wanted, ascending.
+  // Layers whose output (the residual stream behind them) is wanted, ascending; -1 is the embedding.
   std::span<const int> hidden_layers;
 };
 

@@ -1,0 +1,97 @@
+// See dspark_drafter.h.
+#include "draft/dspark_drafter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace dspark {
+
+Result<std::unique_ptr<DsparkDrafter>> DsparkDrafter::load(const ModelFile& file, const Model& target, ThreadPool& pool,
+                                                           Isa isa, std::shared_ptr<NgramStore> store,
+                                                           const DsparkOptions& options) {
+  const std::string& path = file.tensors().path();
+  DSPARK_TRY(DsparkConfig config, read_dspark_config(file));
+  DSPARK_RETURN_IF_ERROR(check_target(config, target.config(), options.target_digest, path));
+  if (options.kv_type == DType::kQ8_0 && config.backbone.head_dim % 32 != 0) {
+    return make_error(ErrorCode::kUnsupported, "{}: KV type q8_0 needs a head dimension that 32 divides, this has {}",
+                      path, config.backbone.head_dim);
+  }
+  DSPARK_TRY(DsparkWeights weights, load_dspark_weights(file, config, target, pool, options.load));
+  DSPARK_TRY(Calibration calibration, read_calibration(path));
+  return std::unique_ptr<DsparkDrafter>(new DsparkDrafter(std::move(config), std::move(weights), std::move(calibration),
+                                                          target, pool, isa, std::move(store), options));
+}
+
+DsparkDrafter::DsparkDrafter(DsparkConfig config, DsparkWeights weights, Calibration calibration, const Model& target,
+                             ThreadPool& pool, Isa isa, std::shared_ptr<NgramStore> store, const DsparkOptions& options)
+    : config_(std::move(config)),
+      weights_(std::move(weights)),
+      calibration_(std::move(calibration)),
+      store_(std::move(store)),
+      pass_(config_, weights_, target, options.kv_type, options.kv_offset, pool, isa),
+      head_(config_, weights_, pass_, pool, isa) {}
+
+std::vector<KvLayout> DsparkDrafter::kv_layouts() const {
+  return std::vector<KvLayout>(static_cast<size_t>(config_.backbone.layers), pass_.kv_layout());
+}
+
+void DsparkDrafter::computed(std::span<const ComputedRow> rows, const float* hidden, int hidden_rows) {
+  pass_.inject(rows, hidden, hidden_rows);
+}
+
+// Of a token, given those before it.
+double DsparkDrafter::chance(float confidence, int position) const {
+  if (config_.confidence) return calibration_.chance(confidence, position);
+  constexpr double kUsual = 0.6, kUsualWeight = 16.0;
+  const Taken& known = taken_[static_cast<size_t>(position)];
+  return (known.taken + kUsualWeight * kUsual) / (known.tried + kUsualWeight);
+}
+
+void DsparkDrafter::propose(std::span<DraftRequest* const> requests) {
+  blocks_.clear();
+  drafts_.clear();
+  proposals_.assign(requests.size(), {});
+  std::vector<DraftRequest*> drafting;
+  int predictions = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    DraftRequest& request = *requests[i];
+    request.draft.clear();
+    request.broken = false;
+    const int tokens = std::min(request.max_tokens, max_tokens());
+    if (tokens <= 0 || request.tokens.empty()) continue;
+    const int anchor = static_cast<int>(request.tokens.size()) - 1;
+    const int slots = config_.slots_of(tokens);
+    if (config_.lookup) proposals_[i] = store_->of(request.sequence, request.tokens).continuation(slots);
+    const int first = std::max(request.context_begin, anchor - request.window);
+    blocks_.push_back({anchor, request.tokens.back(), first, slots, request.blocks, proposals_[i]});
+    drafts_.push_back({request.sampler, request.tokens.back(), anchor + 1, predictions, tokens});
+    drafting.push_back(&request);
+    predictions += tokens;
+  }
+  if (drafting.empty()) return;
+  pass_.run(blocks_);
+  head_.draw(drafts_);
+  for (size_t i = 0; i < drafting.size(); ++i) {
+    const HeadDraft& draft = drafts_[i];
+    drafting[i]->broken = draft.broken;
+    double survival = 1.0;
+    for (size_t k = 0; k < draft.tokens.size(); ++k) {
+      survival *= chance(draft.confidences[k], static_cast<int>(k));
+      drafting[i]->draft.push_back({draft.tokens[k], static_cast<float>(survival), draft.confidences[k]});
+    }
+  }
+}
+
+void DsparkDrafter::verified(const VerifiedDraft& result) {
+  constexpr double kFade = 0.998;
+  const int asked = std::min({result.accepted + 1, static_cast<int>(result.draft.size()), kMaxDraftSlots});
+  for (int i = 0; i < asked; ++i) {
+    Taken& known = taken_[static_cast<size_t>(i)];
+    known.tried = known.tried * kFade + 1.0;
+    known.taken = known.taken * kFade + (i < result.accepted ? 1.0 : 0.0);
+  }
+}
+
+}  // namespace dspark

@@ -1,0 +1,67 @@
+// DsparkDrafter: a DSpark drafter with its weights, behind the Drafter interface (docs/drafter.md). Step thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "draft/calibration.h"
+#include "draft/drafter.h"
+#include "draft/dspark_head.h"
+#include "draft/ngram_index.h"
+
+namespace dspark {
+
+struct DsparkOptions {
+  DType kv_type = DType::kF16;
+  int64_t kv_offset = 0;  // of the drafter's layers in a KV block: behind the target's
+  LoadOptions load = {};
+  std::optional<Sha256Digest> target_digest = {};  // checked against the drafter's, where both are known
+};
+
+class DsparkDrafter : public Drafter {
+ public:
+  // `target` and `pool` must outlive it. `store` is shared with whoever else looks things up.
+  static Result<std::unique_ptr<DsparkDrafter>> load(const ModelFile& file, const Model& target, ThreadPool& pool,
+                                                     Isa isa, std::shared_ptr<NgramStore> store,
+                                                     const DsparkOptions& options);
+
+  std::string_view name() const override { return "dspark"; }
+  int max_tokens() const override { return config_.max_tokens(); }
+  std::span<const int> hidden_layers() const override { return config_.target_layers; }
+  std::vector<KvLayout> kv_layouts() const override;
+  void computed(std::span<const ComputedRow> rows, const float* hidden, int hidden_rows) override;
+  void propose(std::span<DraftRequest* const> requests) override;
+  void verified(const VerifiedDraft& result) override;
+  void release(uint64_t sequence) override { store_->release(sequence); }
+
+  const DsparkConfig& config() const { return config_; }
+  const DsparkWeights& weights() const { return weights_; }
+  const Calibration& calibration() const { return calibration_; }
+  void set_calibration(Calibration calibration) { calibration_ = std::move(calibration); }
+
+ private:
+  DsparkDrafter(DsparkConfig config, DsparkWeights weights, Calibration calibration, const Model& target,
+                ThreadPool& pool, Isa isa, std::shared_ptr<NgramStore> store, const DsparkOptions& options);
+  double chance(float confidence, int position) const;
+
+  // How often a token was taken given those before it, by position: what a drafter without a confidence head knows.
+  struct Taken {
+    double tried = 0.0, taken = 0.0;  // fading
+  };
+
+  const DsparkConfig config_;
+  const DsparkWeights weights_;
+  Calibration calibration_;
+  std::shared_ptr<NgramStore> store_;
+  DsparkPass pass_;
+  DsparkHead head_;
+  std::array<Taken, kMaxDraftSlots> taken_ = {};
+
+  std::vector<DraftBlock> blocks_;
+  std::vector<HeadDraft> drafts_;
+  std::vector<std::vector<int32_t>> proposals_;
+};
+
+}  // namespace dspark
