@@ -5,16 +5,30 @@
 
 #include "base/check.h"
 #include "base/cpu.h"
+#include "model/model_digest.h"
 
 namespace dspark {
+namespace {
 
-Runner::Runner(Model model, const RunnerOptions& options)
+// fn(rows) for the rows of each sequence. Stops at an error.
+template <class Fn>
+Status for_each_sequence(std::span<const RunRow> rows, Fn fn) {
+  for (size_t first = 0, end = 0; first < rows.size(); first = end) {
+    while (end < rows.size() && rows[end].sequence == rows[first].sequence) ++end;
+    DSPARK_RETURN_IF_ERROR(fn(rows.subspan(first, end - first)));
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Runner::Runner(Model model, const Sha256Digest& digest, std::unique_ptr<KvCache> kv, const RunnerOptions& options)
     : options_(options),
       model_(std::move(model)),
+      digest_(digest),
       pool_({.threads = options.threads, .pin = options.pin}),
       step_(model_.config(), model_.kv_layout(options.kv_type), pool_, options.isa),
-      blocks_(model_.kv_block_bytes(options.kv_type),
-              std::max<int64_t>(1, options.kv_memory_bytes / model_.kv_block_bytes(options.kv_type))),
+      kv_(std::move(kv)),
       ops_(dspark::ops(options.isa)) {}
 
 Result<std::unique_ptr<Runner>> Runner::create(const ModelFile& file, const RunnerOptions& options) {
@@ -26,57 +40,48 @@ Result<std::unique_ptr<Runner>> Runner::create(const ModelFile& file, const Runn
     return make_error(ErrorCode::kUnsupported, "KV type q8_0 needs a head dimension that 32 divides, this model has {}",
                       model.config().head_dim);
   }
-  return std::unique_ptr<Runner>(new Runner(std::move(model), resolved));
+  DSPARK_TRY(const Sha256Digest digest,
+             model_digest(file.tensors(), {.folder = options.digest_folder}, resolved.threads, {}));
+  KvCacheOptions cache;
+  cache.layers.assign(static_cast<size_t>(model.config().layers), model.kv_layout(options.kv_type));
+  cache.memory_bytes = std::max(options.kv_memory_bytes, model.kv_block_bytes(options.kv_type));
+  cache.prealloc_ratio = options.kv_prealloc_ratio;
+  cache.shards = options.kv_shards;
+  cache.root.model = digest;
+  cache.root.kv_type = options.kv_type;
+  if (options.quantize) cache.root.quantisation = dtype_info(*options.quantize).name;
+  DSPARK_TRY(std::unique_ptr<KvCache> kv, KvCache::create(std::move(cache)));
+  return std::unique_ptr<Runner>(new Runner(std::move(model), digest, std::move(kv), resolved));
 }
 
-// Blocks for every row's position, or none at all.
-Status Runner::reserve(std::span<const RunRow> rows) {
-  std::vector<Sequence*> grown;
-  for (size_t first = 0, end = 0; first < rows.size(); first = end) {
-    Sequence& sequence = *rows[first].sequence;
-    while (end < rows.size() && rows[end].sequence == &sequence) ++end;
-    const size_t positions = static_cast<size_t>(sequence.length) + end - first;
-    while (sequence.blocks.size() * kTilePositions < positions) {
-      Result<uint8_t*> block = blocks_.acquire();
-      if (!block.ok()) {
-        for (Sequence* undone : grown) {
-          blocks_.release(undone->blocks.back());
-          undone->blocks.pop_back();
-        }
-        return block.error();
-      }
-      sequence.blocks.push_back(*block);
-      grown.push_back(&sequence);
-    }
-  }
-  return Ok{};
-}
+SequenceKv Runner::new_sequence() { return kv_->open(kv_->announce("", "", {}), {}); }
 
-Result<StepOutput> Runner::run(std::span<const RunRow> rows, std::span<const int> hidden_layers) {
+Result<StepOutput> Runner::compute(std::span<const RunRow> rows, std::span<const int> hidden_layers) {
   DSPARK_CHECK(!rows.empty(), "a step without rows");
-  DSPARK_RETURN_IF_ERROR(reserve(rows));
   rows_.clear();
-  sequences_.clear();
   tables_.clear();
-  for (const RunRow& row : rows) {
-    if (sequences_.empty() || sequences_.back() != row.sequence) {
-      sequences_.push_back(row.sequence);
-      tables_.push_back(row.sequence->blocks);
+  DSPARK_RETURN_IF_ERROR(for_each_sequence(rows, [&](std::span<const RunRow> group) -> Status {
+    SequenceKv& sequence = *group[0].sequence;
+    DSPARK_RETURN_IF_ERROR(sequence.reserve(static_cast<int>(group.size())));
+    int32_t position = sequence.length();
+    for (const RunRow& row : group) {
+      rows_.push_back({static_cast<int32_t>(tables_.size()), position++, row.token, row.wants_logits, row.wants_final});
     }
-    const int32_t sequence = static_cast<int32_t>(sequences_.size()) - 1;
-    rows_.push_back({sequence, row.sequence->length++, row.token, row.wants_logits});
-  }
+    tables_.push_back(sequence.table());
+    return Ok{};
+  }));
   return model_.forward(step_, {rows_, tables_, hidden_layers});
 }
 
-void Runner::truncate(Sequence& sequence, int length) {
-  DSPARK_CHECK(length >= 0 && length <= sequence.length, "truncate to {} of {}", length, sequence.length);
-  sequence.length = length;
-  const size_t needed = static_cast<size_t>((length + kTilePositions - 1) / kTilePositions);
-  while (sequence.blocks.size() > needed) {
-    blocks_.release(sequence.blocks.back());
-    sequence.blocks.pop_back();
-  }
+Result<StepOutput> Runner::run(std::span<const RunRow> rows, std::span<const int> hidden_layers) {
+  DSPARK_TRY(const StepOutput out, compute(rows, hidden_layers));
+  DSPARK_RETURN_IF_ERROR(for_each_sequence(rows, [&](std::span<const RunRow> group) -> Status {
+    tokens_.clear();
+    for (const RunRow& row : group) tokens_.push_back(row.token);
+    group[0].sequence->commit(tokens_);
+    return Ok{};
+  }));
+  return out;
 }
 
 }  // namespace dspark

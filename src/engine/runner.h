@@ -1,4 +1,4 @@
-// Runner: a loaded model with its workers and KV memory, and the forward pass over rows of several sequences. What the
+// Runner: a loaded model with its workers and KV cache, and the forward pass over rows of several sequences. What the
 // step loop, scoring and the benchmarks stand on. One thread at a time.
 #pragma once
 
@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "base/sha256.h"
 #include "base/thread_pool.h"
 #include "kernels/isa.h"
-#include "kvcache/block_pool.h"
+#include "kvcache/kv_cache.h"
 #include "model/model.h"
 
 namespace dspark {
@@ -21,54 +22,57 @@ struct RunnerOptions {
   Isa isa = best_isa();
   DType kv_type = DType::kF16;
   int64_t kv_memory_bytes = int64_t{64} << 30;  // at most; taken block by block
+  double kv_prealloc_ratio = 0.0;               // of it, taken at once
+  int kv_shards = 1;
   std::optional<DType> quantize = {};
+  std::string digest_folder;  // where digests of model files are remembered; "" for nowhere
 };
 
-// The KV of one sequence: positions [0, length) are written.
-struct Sequence {
-  std::vector<uint8_t*> blocks;
-  int length = 0;
-};
-
-// One row for Runner::run: the sequence's next position.
+// One row for Runner: the sequence's next position.
 struct RunRow {
-  Sequence* sequence;
+  SequenceKv* sequence;
   int32_t token;
-  bool wants_logits;
+  bool wants_logits = false;
+  bool wants_final = false;
 };
 
 class Runner {
  public:
   static Result<std::unique_ptr<Runner>> create(const ModelFile& file, const RunnerOptions& options);
 
-  // Computes the rows and appends them to their sequences. Rows of one sequence stand together. kExhausted if the KV
-  // memory is used up, and then no sequence has changed. The output is valid until the next run.
-  Result<StepOutput> run(std::span<const RunRow> rows, std::span<const int> hidden_layers = {});
+  // An empty sequence that shares nothing with others' beginnings.
+  SequenceKv new_sequence();
 
-  // Forgets positions from `length` on, and gives back the blocks they filled.
-  void truncate(Sequence& sequence, int length);
+  // Computes the rows behind the committed positions of their sequences and commits nothing: the caller does, as far
+  // as it believes the tokens. Rows of one sequence stand together. kExhausted if the KV memory is used up. The output
+  // is valid until the next call.
+  Result<StepOutput> compute(std::span<const RunRow> rows, std::span<const int> hidden_layers = {});
+  // The same, and commits all of them.
+  Result<StepOutput> run(std::span<const RunRow> rows, std::span<const int> hidden_layers = {});
 
   const ModelConfig& config() const { return model_.config(); }
   const Model& model() const { return model_; }
+  const Sha256Digest& digest() const { return digest_; }  // of the model's files
   ThreadPool& pool() { return pool_; }
   Step& step() { return step_; }
+  KvCache& kv() { return *kv_; }
   const Ops& ops() const { return ops_; }
   Isa isa() const { return options_.isa; }
   DType kv_type() const { return options_.kv_type; }
 
  private:
-  Runner(Model model, const RunnerOptions& options);
-  Status reserve(std::span<const RunRow> rows);
+  Runner(Model model, const Sha256Digest& digest, std::unique_ptr<KvCache> kv, const RunnerOptions& options);
 
   RunnerOptions options_;
   Model model_;
+  Sha256Digest digest_;
   ThreadPool pool_;
   Step step_;
-  BlockPool blocks_;
+  std::unique_ptr<KvCache> kv_;
   const Ops& ops_;
   std::vector<StepRow> rows_;
-  std::vector<Sequence*> sequences_;
   std::vector<std::span<uint8_t* const>> tables_;
+  std::vector<int32_t> tokens_;
 };
 
 }  // namespace dspark

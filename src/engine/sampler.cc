@@ -178,7 +178,7 @@ Result<int32_t> Sampler::choose(const DrawRow& row, const float* logits, DrawScr
 }
 
 // Of the raw logits: logit - max - log(sum of e^(logit - max)).
-Status Sampler::add_logprobs(const DrawRow& row, DrawScratch& scratch, Draw* draw) const {
+Status Sampler::add_logprobs(const DrawRow& row, int32_t count, DrawScratch& scratch, Draw* draw) const {
   DSPARK_TRY(const Survey raw, survey(row, row.logits, scratch));
   const int64_t sum = ops_->exp_sum(raw.logits, raw.maxima, vocab_, raw.max, 1.0f, -kInfinity);
   const double log_sum = exact_log(static_cast<double>(sum)) - kWeightBits * 0x1.62e42fefa39efp-1;
@@ -187,7 +187,7 @@ Status Sampler::add_logprobs(const DrawRow& row, DrawScratch& scratch, Draw* dra
   };
   draw->logprob = logprob(row.logits[draw->token]);
   scratch.top_.clear();
-  for (const RankKey key : scratch.filter_.top(raw, params_.logprobs)) {
+  for (const RankKey key : scratch.filter_.top(raw, count)) {
     scratch.top_.push_back({key_token(key), logprob(key_logit(key))});
   }
   draw->top = scratch.top_;
@@ -212,7 +212,13 @@ Result<int32_t> Sampler::token(const DrawRow& row, const TokenHistory& history, 
 Result<Draw> Sampler::draw(const DrawRow& row, const TokenHistory& history, DrawScratch& scratch) const {
   Draw out{0, std::numeric_limits<float>::quiet_NaN(), {}};
   DSPARK_TRY(out.token, token(row, history, scratch));
-  if (params_.logprobs >= 0) DSPARK_RETURN_IF_ERROR(add_logprobs(row, scratch, &out));
+  if (params_.logprobs >= 0) DSPARK_RETURN_IF_ERROR(add_logprobs(row, params_.logprobs, scratch, &out));
+  return out;
+}
+
+Result<Draw> Sampler::score(const DrawRow& row, int32_t token, int32_t count, DrawScratch& scratch) const {
+  Draw out{token, std::numeric_limits<float>::quiet_NaN(), {}};
+  DSPARK_RETURN_IF_ERROR(add_logprobs(row, count, scratch, &out));
   return out;
 }
 

@@ -61,6 +61,9 @@ class Sampler {
   // (kInvalidArgument): an error of this request only.
   Result<Draw> draw(const DrawRow& row, const TokenHistory& history, DrawScratch& scratch) const;
 
+  // The log-probabilities of a token that stands there already, as draw() gives them, with the `count` likeliest.
+  Result<Draw> score(const DrawRow& row, int32_t token, int32_t count, DrawScratch& scratch) const;
+
   // True if `token` ends the output: a stop token, or an end token of the model unless ignore_eos is set. The
   // min_tokens rule is draw()'s: before that it draws none of them.
   bool ends(int32_t token) const;
@@ -77,7 +80,7 @@ class Sampler {
   int32_t best_score(const DrawRow& row, const Survey& survey, const Cut& cut, DrawScratch& scratch) const;
   Result<int32_t> choose(const DrawRow& row, const float* logits, DrawScratch& scratch) const;
   Result<int32_t> token(const DrawRow& row, const TokenHistory& history, DrawScratch& scratch) const;
-  Status add_logprobs(const DrawRow& row, DrawScratch& scratch, Draw* draw) const;
+  Status add_logprobs(const DrawRow& row, int32_t count, DrawScratch& scratch, Draw* draw) const;
 
   const Ops* ops_;
   SamplingParams params_;

@@ -7,15 +7,16 @@
 namespace dspark {
 
 std::string StopMatcher::push(std::string_view piece) {
-  if (stopped_) return {};
+  if (stopped()) return {};
+  if (stops_.empty()) return std::string(piece);
   held_ += piece;
   size_t earliest = std::string::npos;
-  for (const std::string& stop : stops_) {
-    if (!stop.empty()) earliest = std::min(earliest, held_.find(stop));
+  for (size_t i = 0; i < stops_.size(); ++i) {
+    const size_t at = stops_[i].empty() ? std::string::npos : held_.find(stops_[i]);
+    if (at < earliest) earliest = at, stop_ = static_cast<int>(i);
   }
-  if (earliest != std::string::npos) {
-    stopped_ = true;
-    held_.resize(earliest);
+  if (stopped()) {
+    held_.resize(earliest + (include_stop_ ? stops_[static_cast<size_t>(*stop_)].size() : 0));
     return std::exchange(held_, {});
   }
   // The longest end of the text that begins a stop text stays here.

@@ -30,5 +30,13 @@ TEST(StopMatcher, TheEarliestStopWinsAndFlushGivesTheRest) {
   EXPECT_EQ(none.push("all"), "all");
 }
 
+TEST(StopMatcher, SaysWhichStopItWasAndMayShowIt) {
+  StopMatcher matcher({"", "cd", "bc", "bcd"}, true);
+  EXPECT_EQ(matcher.push("ab"), "a");
+  EXPECT_EQ(matcher.stop(), std::nullopt);
+  EXPECT_EQ(matcher.push("cde"), "bc");
+  EXPECT_EQ(matcher.stop(), 2);
+}
+
 }  // namespace
 }  // namespace dspark

@@ -42,8 +42,11 @@ void Step::begin(const StepInput& input) {
   h_q_.resize(rows_, config_.hidden);
   attention_q_.resize(rows_, config_.q_dim());
   logit_rows_.clear();
+  final_rows_.clear();
   for (int row = 0; row < rows_; ++row) {
-    if (input.rows[static_cast<size_t>(row)].wants_logits) logit_rows_.push_back(row);
+    const StepRow& wants = input.rows[static_cast<size_t>(row)];
+    if (wants.wants_logits) logit_rows_.push_back(row);
+    if (wants.wants_logits || wants.wants_final) final_rows_.push_back(row);
   }
   find_groups();
   compute_rotations(frequencies_, &cos_, &sin_);
@@ -113,14 +116,15 @@ StepOutput Step::head(const NormWeights& norm, const PackedMatrix& weights) {
   PhaseClock clock(*this, Phase::kHead);
   const int wanted = static_cast<int>(logit_rows_.size());
   logits_.ensure(static_cast<size_t>(wanted) * static_cast<size_t>(config_.vocab));
-  for_each_row(wanted, [&](int i) { norm_row(norm, logit_rows_[static_cast<size_t>(i)]); });
+  const int normed = static_cast<int>(final_rows_.size());
+  for_each_row(normed, [&](int i) { norm_row(norm, final_rows_[static_cast<size_t>(i)]); });
   if (wanted > 0) {
     MatmulInput input = input_of(wanted, h_q_, h_.data(), config_.hidden);
     input.ids = logit_rows_.data();
     const MatmulJob job = {&weights, logits_.data(), config_.vocab};
     matmul(pool_, matmul_, input, {&job, 1});
   }
-  return {logits_.data(), hidden_.data()};
+  return {logits_.data(), hidden_.data(), h_.data()};
 }
 
 std::array<double, kPhases> Step::take_phase_seconds() { return std::exchange(phase_seconds_, {}); }

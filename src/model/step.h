@@ -22,6 +22,7 @@ struct StepRow {
   int32_t position;
   int32_t token;
   bool wants_logits;
+  bool wants_final = false;  // the state behind the last norm, which the logits are made of
 };
 
 // Rows of one sequence stand together, in ascending positions; earlier positions are in the sequence's KV.
@@ -37,6 +38,7 @@ struct StepInput {
 struct StepOutput {
   const float* logits;  // [rows that want them, vocab], in the order of the rows
   const float* hidden;  // [hidden_layers, rows, hidden]
+  const float* final;   // [rows, hidden], behind the last norm; only of rows that want it or logits
 };
 
 enum class Phase { kEmbed, kNorm, kQkv, kAttention, kOutput, kMlp, kHead };
@@ -144,6 +146,7 @@ class Step {
   std::vector<Routing> routing_;                     // [experts]
   Buffer<float> logits_;                             // [wanted, vocab]
   std::vector<int32_t> logit_rows_;
+  std::vector<int32_t> final_rows_;
   Buffer<float> hidden_;  // [hidden_layers, rows, hidden]
 
   bool timed_ = false;

@@ -1,0 +1,163 @@
+// StepLoop: continuous batching. One thread takes requests in, plans a step, computes it, draws its tokens and delivers
+// them, for all requests at once; every way into the engine goes through here. See docs/architecture.md, "The life of a
+// request".
+//
+// Threads: submit, cancel, drain, wait_until_idle and stats from any; everything else belongs to the step thread, which
+// lends the draws to the runner's workers.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/active_request.h"
+#include "engine/loop_stats.h"
+#include "engine/request.h"
+#include "engine/runner.h"
+#include "schedule/schedule.h"
+
+namespace dspark {
+
+struct StepLoopOptions {
+  ScheduleOptions schedule;
+  int context = 0;                  // positions a sequence may have
+  int max_queue = 1024;             // requests that may wait
+  std::vector<int32_t> end_tokens;  // the model's own
+
+  // Walks the whole KV cache after every step, and stops the program at the first thing wrong. For tests.
+  bool check_accounting = false;
+  // Sees a row's logits before they are used, and may break them or throw. On the workers. For tests of faults.
+  std::function<void(RequestId, int choice, std::span<float> logits)> disturb;
+  // Guesses what follows the tokens of a choice; the guesses are verified in its next step. On the step thread.
+  std::function<std::vector<int32_t>(RequestId, int choice, std::span<const int32_t> tokens)> guess;
+};
+
+class StepLoop final : public Serving {
+ public:
+  // Runner and tokenizer must outlive it, and nobody else uses the runner while requests are here.
+  StepLoop(Runner& runner, const Tokenizer& tokenizer, StepLoopOptions options);
+  // Requests that are still here end with kUnavailable.
+  ~StepLoop() override;
+
+  Result<RequestId> submit(Request request, std::shared_ptr<RequestListener> listener) override;
+  void cancel(RequestId id) override;
+
+  // From now on submit() refuses; what is here goes on.
+  void drain();
+  // Waits until no request is here, at most `timeout`; whether that came true.
+  bool wait_until_idle(std::chrono::milliseconds timeout);
+
+  LoopStats stats() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // A branch's rows of this step.
+  struct Piece {
+    Branch* branch;
+    int first_row;  // index into rows_
+    int known;      // rows whose tokens stand already; those behind them are drafted
+    size_t first_job, jobs;
+  };
+  // A draw, or the log-probability of a token of the prompt.
+  struct Job {
+    Branch* branch;
+    int logits_row;
+    uint64_t position;   // of the token
+    bool given = false;  // it stands there already: its log-probability is wanted
+    size_t drafted = 0;  // drafted tokens before it
+    Status status = Ok{};
+    DrawnToken drawn = {};
+  };
+
+  void main();
+  bool take_in();
+  void end_overdue();
+  void step();
+  void abandon_step(const std::string& why);
+
+  Plan make_plan();
+  PlanSequence seen(const Branch& branch) const;
+  void guess_ahead(Branch& branch);
+  void refresh_cached();
+  void make_room(const Plan& plan);
+  void admit(Branch& branch);
+  void preempt(Branch& branch);
+  void enqueue(Branch& branch);
+  bool gather(const Plan& plan);
+  void add_piece(Branch& branch, int rows);
+  void add_jobs(Branch& branch, int position, bool last_known, size_t drafted);
+  Status compute(const Plan& plan);
+
+  void draw();
+  void run_job(Job& job, DrawScratch& scratch);
+  void deliver();
+  void deliver_piece(const Piece& piece);
+  Status take_prompt_logprobs(const Piece& piece);
+  Status pool_states(const Piece& piece, int position);
+  void finish_embedding(ActiveRequest& request);
+  void begin_answer(const Piece& piece);
+  void fork_choices(ActiveRequest& request);
+  void accept(const Piece& piece);
+  bool take_token(Branch& branch, const DrawnToken& drawn, bool drafted);
+  void end_choice(Branch& branch, FinishReason reason, std::optional<int32_t> stop_token);
+  void end_request(ActiveRequest& request, const Status& status);
+  void sweep();
+  void check_accounting();
+
+  Branch& find(uint64_t id) { return *branches_.at(id); }
+  void lap(double* seconds);
+  void publish();
+
+  Runner& runner_;
+  const Tokenizer& tokenizer_;
+  const StepLoopOptions options_;
+  const RequestLimits limits_;
+
+  // Between the callers and the step thread.
+  mutable std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  std::vector<std::unique_ptr<ActiveRequest>> arrived_;
+  std::vector<RequestId> cancelled_;
+  uint64_t next_id_ = 1;
+  int64_t here_ = 0;    // requests submitted and not ended
+  int64_t queued_ = 0;  // of those, that have not begun
+  bool draining_ = false;
+  bool stop_ = false;
+  LoopStats published_;
+
+  // The step thread's.
+  std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
+  std::unordered_map<uint64_t, Branch*> branches_;  // by their id in plans
+  std::vector<Branch*> running_, waiting_;
+  std::vector<RequestId> ended_;
+  size_t refreshed_ = 0;  // of waiting_, whose cached part was looked up last
+  int stalled_ = 0;       // plans in a row of which nothing came
+  RowCost cost_;
+  std::array<std::deque<double>, kPools> first_token_seconds_;  // of recent requests
+  std::array<double, kPools> usual_seconds_ = {};               // their P90
+  std::vector<PlanSequence> plan_running_, plan_waiting_;
+  std::vector<RunRow> rows_;
+  std::vector<Piece> pieces_;
+  std::vector<Job> jobs_;
+  int logit_rows_ = 0;
+  StepOutput output_ = {};
+  std::vector<DrawScratch> scratch_;  // one a worker
+  LoopStats stats_;
+  Clock::time_point mark_ = {};
+  std::optional<Clock::time_point> computed_;  // the end of the last forward pass, unless the loop was idle since
+  double drawn_seconds_ = 0.0;                 // since then
+
+  std::thread thread_;
+};
+
+}  // namespace dspark
