@@ -49,6 +49,8 @@ constexpr CommandSet on(Commands... commands) {
 inline constexpr CommandSet kAllCommands = {(1u << kCommandNames.size()) - 1};
 // Those that compute with a model.
 inline constexpr CommandSet kEngineCommands = on(Command::kRun, Command::kScore, Command::kBench, Command::kConfig);
+// Those that answer requests.
+inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kConfig);
 
 struct SettingSpec {
   // --max-tokens on the command line, DSPARK_MAX_TOKENS in the environment, max_tokens in the file.
@@ -160,10 +162,24 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .help = "type of the cached keys and values"},
     {.name = "kv-memory",
      .type = SettingType::kSize,
-     .fallback = "64GiB",
-     .min = 1 << 20,
+     .fallback = "0",
+     .min = 0,
      .commands = kEngineCommands,
-     .help = "at most this much memory for keys and values; it is taken as it is needed"},
+     .help = "at most this much memory for keys and values, taken as it is needed; 0: half of the machine's"},
+    {.name = "cache-prealloc-ratio",
+     .type = SettingType::kFloat,
+     .fallback = "0",
+     .min = 0,
+     .max = 1,
+     .commands = kEngineCommands,
+     .help = "part of --kv-memory that is taken at the start"},
+    {.name = "dspark-shard-count",
+     .type = SettingType::kInt,
+     .fallback = "1",
+     .min = 1,
+     .max = 64,
+     .commands = kEngineCommands,
+     .help = "parts of the KV cache with a lock each"},
     {.name = "context",
      .letter = 'c',
      .type = SettingType::kInt,
@@ -200,6 +216,42 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .max = 65536,
      .commands = kEngineCommands,
      .help = "rows of a prompt in one step"},
+
+    // Many requests at once.
+    {.name = "dspark-scheduler-policy",
+     .aliases = {"scheduler-policy"},
+     .type = SettingType::kEnum,
+     .fallback = "hybrid",
+     .choices = {"hit-rate", "latency-aware", "hybrid"},
+     .commands = kServingCommands,
+     .help =
+         "whose prompt is computed first: the largest cached part, the longest wait for its kind, or the fewest rows"},
+    {.name = "step-budget",
+     .type = SettingType::kInt,
+     .fallback = "0",
+     .min = 0,
+     .max = 65536,
+     .commands = kServingCommands,
+     .help = "rows of a step in which somebody decodes; 0: as many as keep answers flowing, from the measured cost"},
+    {.name = "pool",
+     .type = SettingType::kString,
+     .commands = kServingCommands,
+     .value = "SHARES",
+     .help = "shares of a step's prompt rows promised to short and long prompts, like short:0.3,long:0.7"},
+    {.name = "max-running",
+     .type = SettingType::kInt,
+     .fallback = "96",
+     .min = 1,
+     .max = 4096,
+     .commands = kServingCommands,
+     .help = "sequences that are computed at once; others wait"},
+    {.name = "max-queue",
+     .type = SettingType::kInt,
+     .fallback = "1024",
+     .min = 1,
+     .max = 1 << 20,
+     .commands = kServingCommands,
+     .help = "requests that may wait; more are refused"},
 
     // What is drawn.
     {.name = "temp",

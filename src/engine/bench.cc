@@ -16,7 +16,7 @@ int32_t some_token(const Runner& runner, int64_t i) {
   return static_cast<int32_t>((i * 7919 + 13) % runner.config().vocab);
 }
 
-Status fill(Runner& runner, Sequence& sequence, int tokens, int chunk) {
+Status fill(Runner& runner, SequenceKv& sequence, int tokens, int chunk) {
   std::vector<RunRow> rows;
   for (int first = 0; first < tokens; first += chunk) {
     rows.clear();
@@ -50,15 +50,17 @@ double bytes_read(const Runner& runner, int64_t positions) {
          static_cast<double>(positions) * static_cast<double>(model.kv_block_bytes(runner.kv_type())) / kTilePositions;
 }
 
-void free_all(Runner& runner, std::vector<Sequence>& sequences) {
-  for (Sequence& sequence : sequences) runner.truncate(sequence, 0);
+std::vector<SequenceKv> new_sequences(Runner& runner, int count) {
+  std::vector<SequenceKv> out;
+  for (int i = 0; i < count; ++i) out.push_back(runner.new_sequence());
+  return out;
 }
 
 }  // namespace
 
 Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, int steps) {
-  std::vector<Sequence> sequences(static_cast<size_t>(batch));
-  for (Sequence& sequence : sequences) DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
+  std::vector<SequenceKv> sequences = new_sequences(runner, batch);
+  for (SequenceKv& sequence : sequences) DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
   std::vector<RunRow> rows;
   for (size_t i = 0; i < sequences.size(); ++i) {
     rows.push_back({&sequences[i], some_token(runner, static_cast<int64_t>(i)), true});
@@ -77,7 +79,6 @@ Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, i
   DecodeBench out;
   out.phase_ms = runner.step().take_phase_seconds();
   for (double& phase : out.phase_ms) phase *= 1e3 / steps;
-  free_all(runner, sequences);
   DSPARK_RETURN_IF_ERROR(status);
   out.batch = batch;
   out.prompt_tokens = prompt_tokens;
@@ -93,17 +94,17 @@ Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, i
 }
 
 Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int repeats) {
-  std::vector<Sequence> sequences(1);
-  DSPARK_RETURN_IF_ERROR(fill(runner, sequences[0], std::min(tokens, 64), chunk));
-  runner.truncate(sequences[0], 0);
+  SequenceKv sequence = runner.new_sequence();
+  DSPARK_RETURN_IF_ERROR(fill(runner, sequence, std::min(tokens, 64), chunk));
+  DSPARK_RETURN_IF_ERROR(sequence.truncate(0));
   runner.step().set_timed(true);
   runner.step().take_phase_seconds();
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
     const auto start = Clock::now();
-    DSPARK_RETURN_IF_ERROR(fill(runner, sequences[0], tokens, chunk));
+    DSPARK_RETURN_IF_ERROR(fill(runner, sequence, tokens, chunk));
     times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    runner.truncate(sequences[0], 0);
+    DSPARK_RETURN_IF_ERROR(sequence.truncate(0));
   }
   runner.step().set_timed(false);
   PrefillBench out = {.tokens = tokens, .chunk = chunk};
@@ -115,8 +116,7 @@ Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int re
 }
 
 Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int prompt_tokens, int repeats) {
-  std::vector<Sequence> sequences(1);
-  Sequence& sequence = sequences[0];
+  SequenceKv sequence = runner.new_sequence();
   DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
   std::vector<std::vector<double>> times(rows.size());
   Status status = Ok{};
@@ -128,11 +128,10 @@ Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int pro
       std::vector<RunRow> step;
       for (int r = 0; r < rows[i]; ++r) step.push_back({&sequence, some_token(runner, r), true});
       const double ms = run_ms(runner, step, &status);
-      runner.truncate(sequence, prompt_tokens);
+      if (const Status back = sequence.truncate(prompt_tokens); !back.ok()) status = back.error();
       if (repeat > 0) times[i].push_back(ms);
     }
   }
-  free_all(runner, sequences);
   DSPARK_RETURN_IF_ERROR(status);
   RowsReport out;
   for (size_t i = 0; i < rows.size(); ++i) out.rows.push_back({rows[i], median(times[i])});

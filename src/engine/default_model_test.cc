@@ -31,7 +31,7 @@ std::unique_ptr<Engine> open_default(const RunnerOptions& runner = {}, int chunk
   EngineOptions options;
   options.model = path;
   options.runner = runner;
-  options.prompt_chunk = chunk;
+  options.schedule.max_rows = chunk;
   auto engine = Engine::open(options);
   EXPECT_TRUE(engine.ok()) << engine.error().message;
   return std::move(*engine);
@@ -66,8 +66,7 @@ TEST(DefaultModel, GreedyTokensAreTheSameOnEveryMachine) {
     request.prompt = engine->encode_rendered(*text);
     request.max_tokens = 48;
     request.sampling.temperature = 0.0;
-    Conversation conversation;
-    const auto answer = engine->generate(conversation, request, {});
+    const auto answer = engine->generate(request, {});
     ASSERT_TRUE(answer.ok()) << answer.error().message;
     answers.push_back({{"name", prompt["name"]}, {"prompt_tokens", request.prompt}, {"tokens", answer->tokens}});
   }
@@ -98,15 +97,14 @@ std::vector<int32_t> sampled(const RunnerOptions& runner, int chunk, const std::
   request.sampling.top_k = 50;
   request.sampling.repetition_penalty = 1.1;
   request.sampling.seed = 20240607;
-  Conversation conversation;
   if (!before.empty()) {
-    // A conversation whose KV shares a part of the prompt.
+    // It leaves KV in the cache that shares a part of the prompt.
     GenerateRequest earlier;
     earlier.prompt = engine->tokenizer().encode(before);
     earlier.max_tokens = 5;
-    EXPECT_TRUE(engine->generate(conversation, earlier, {}).ok());
+    EXPECT_TRUE(engine->generate(earlier, {}).ok());
   }
-  const auto answer = engine->generate(conversation, request, {});
+  const auto answer = engine->generate(request, {});
   EXPECT_TRUE(answer.ok()) << answer.error().message;
   EXPECT_TRUE(before.empty() || answer->cached_tokens > 5);
   return answer->tokens;

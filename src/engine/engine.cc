@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <limits>
 
 #include "base/exact_math.h"
 #include "base/sha256.h"
 #include "engine/model_text.h"
-#include "engine/sampler.h"
-#include "engine/stop_matcher.h"
-#include "text/stream_decoder.h"
 
 namespace dspark {
 namespace {
@@ -37,6 +35,48 @@ double log_probability(const Ops& ops, const float* logits, int64_t vocab, int32
   return static_cast<double>(logits[token]) - static_cast<double>(max) - log_sum;
 }
 
+// Gathers an answer of one choice for a caller who waits.
+class Collector final : public RequestListener {
+ public:
+  explicit Collector(const TokenCallback& on_text) : on_text_(on_text) {}
+
+  bool on_token(const TokenEvent& event) override {
+    result_.tokens.push_back(event.token);
+    return show(event.text);
+  }
+  void on_choice_end(const ChoiceEnd& end) override {
+    result_.finish = end.reason;
+    result_.seed = end.seed;
+    show(end.text);
+  }
+  void on_end(const Status& status, const RequestStats& stats) override {
+    result_.prompt_tokens = stats.prompt_tokens;
+    result_.cached_tokens = stats.cached_tokens;
+    result_.prompt_seconds = stats.queue_seconds + stats.prefill_seconds;
+    result_.decode_seconds = stats.decode_seconds;
+    // A caller who said stop knows: what there is of the answer is the result.
+    if (status.ok() || (cancelled_ && status.error().code == ErrorCode::kCancelled)) {
+      done_.set_value(std::move(result_));
+    } else {
+      done_.set_value(status.error());
+    }
+  }
+
+  Result<GenerateResult> wait() { return done_.get_future().get(); }
+
+ private:
+  bool show(std::string_view text) {
+    result_.text += text;
+    if (on_text_ != nullptr && !cancelled_) cancelled_ = !on_text_(text);
+    return !cancelled_;
+  }
+
+  const TokenCallback& on_text_;
+  GenerateResult result_;
+  bool cancelled_ = false;
+  std::promise<Result<GenerateResult>> done_;
+};
+
 }  // namespace
 
 const char* finish_reason_name(FinishReason reason) {
@@ -51,16 +91,11 @@ const char* finish_reason_name(FinishReason reason) {
   return "?";
 }
 
-Engine::Engine(std::unique_ptr<Runner> runner, Tokenizer tokenizer, ChatTemplate chat_template, int context, int chunk)
+Engine::Engine(std::unique_ptr<Runner> runner, Tokenizer tokenizer, ChatTemplate chat_template, int context)
     : runner_(std::move(runner)),
       tokenizer_(std::move(tokenizer)),
       template_(std::move(chat_template)),
-      context_(context),
-      chunk_(chunk) {
-  for (int32_t id = 0; id < tokenizer_.size(); ++id) {
-    if (tokenizer_.is_end_of_generation(id)) end_tokens_.push_back(id);
-  }
-}
+      context_(context) {}
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   const auto start = Clock::now();
@@ -78,8 +113,13 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                       options.context, trained);
   }
   const int context = options.context > 0 ? options.context : trained;
-  std::unique_ptr<Engine> engine(new Engine(std::move(runner), std::move(tokenizer), std::move(chat_template), context,
-                                            std::max(1, options.prompt_chunk)));
+  std::unique_ptr<Engine> engine(
+      new Engine(std::move(runner), std::move(tokenizer), std::move(chat_template), context));
+  StepLoopOptions loop = {.schedule = options.schedule, .context = context, .max_queue = options.max_queue};
+  for (int32_t id = 0; id < engine->tokenizer_.size(); ++id) {
+    if (engine->tokenizer_.is_end_of_generation(id)) loop.end_tokens.push_back(id);
+  }
+  engine->loop_ = std::make_unique<StepLoop>(*engine->runner_, engine->tokenizer_, std::move(loop));
   engine->load_seconds_ = seconds_since(start);
   return engine;
 }
@@ -101,98 +141,15 @@ std::vector<int32_t> Engine::encode_rendered(std::string_view prompt) const {
   return ids;
 }
 
-Status Engine::check_request(const GenerateRequest& request) const {
-  if (request.prompt.empty()) return make_error(ErrorCode::kInvalidArgument, "the prompt is empty");
-  if (static_cast<int64_t>(request.prompt.size()) >= context_) {
-    return make_error(ErrorCode::kInvalidArgument, "the prompt has {} tokens, the context {}; shorten the prompt",
-                      request.prompt.size(), context_);
-  }
-  for (int32_t token : request.prompt) {
-    if (token < 0 || token >= config().vocab) {
-      return make_error(ErrorCode::kInvalidArgument, "token {} in the prompt, expected 0 to {}", token,
-                        config().vocab - 1);
-    }
-  }
-  return Ok{};
-}
-
-// Brings the conversation to `prompt` and returns the logits behind its last token.
-Result<const float*> Engine::prefill(Conversation& conversation, const std::vector<int32_t>& prompt) {
-  const auto [old_end, new_end] =
-      std::mismatch(conversation.tokens.begin(), conversation.tokens.end(), prompt.begin(), prompt.end());
-  // The last token runs again even if all is cached: its logits are wanted.
-  const size_t kept = std::min(static_cast<size_t>(new_end - prompt.begin()), prompt.size() - 1);
-  runner_->truncate(conversation.sequence, static_cast<int>(kept));
-  conversation.tokens.resize(kept);
-  std::vector<RunRow> rows;
-  StepOutput out = {};
-  for (size_t first = kept; first < prompt.size(); first += static_cast<size_t>(chunk_)) {
-    rows.clear();
-    const size_t end = std::min(prompt.size(), first + static_cast<size_t>(chunk_));
-    for (size_t i = first; i < end; ++i) rows.push_back({&conversation.sequence, prompt[i], i + 1 == prompt.size()});
-    DSPARK_TRY(out, runner_->run(rows));
-    conversation.tokens.insert(conversation.tokens.end(), prompt.begin() + static_cast<int64_t>(first),
-                               prompt.begin() + static_cast<int64_t>(end));
-  }
-  return out.logits;
-}
-
-Result<const float*> Engine::decode(Conversation& conversation, int32_t token) {
-  const RunRow row = {&conversation.sequence, token, true};
-  DSPARK_TRY(const StepOutput out, runner_->run({&row, 1}));
-  conversation.tokens.push_back(token);
-  return out.logits;
-}
-
-Result<GenerateResult> Engine::generate(Conversation& conversation, const GenerateRequest& request,
-                                        const TokenCallback& on_text) {
-  DSPARK_RETURN_IF_ERROR(check_request(request));
-  DSPARK_TRY(const Sampler sampler, Sampler::create(runner_->ops(), request.sampling, config().vocab, end_tokens_));
-  TokenHistory history(request.sampling, request.prompt);
-  DrawScratch scratch(runner_->ops());
-  GenerateResult result;
-  result.seed = request.sampling.seed;
-  result.prompt_tokens = static_cast<int>(request.prompt.size());
-  StreamDecoder decoder(tokenizer_, {});
-  StopMatcher matcher(request.stop);
-  auto show = [&](const std::string& text) {
-    result.text += text;
-    return on_text == nullptr || on_text(text);
-  };
-
-  const auto prompt_start = Clock::now();
-  const size_t held = conversation.tokens.size();
-  DSPARK_TRY(const float* logits, prefill(conversation, request.prompt));
-  result.cached_tokens = static_cast<int>(std::min(held, request.prompt.size() - 1));
-  result.prompt_seconds = seconds_since(prompt_start);
-  const auto decode_start = Clock::now();
-  const int room = std::min(request.max_tokens, context_ - result.prompt_tokens);
-  result.finish = FinishReason::kLength;
-  for (int i = 0; i < room; ++i) {
-    const DrawRow row = {logits, static_cast<uint64_t>(conversation.sequence.length)};
-    DSPARK_TRY(const Draw draw, sampler.draw(row, history, scratch));
-    if (sampler.ends(draw.token)) {
-      result.finish = FinishReason::kStop;
-      break;
-    }
-    result.tokens.push_back(draw.token);
-    history.append(draw.token);
-    const bool wanted = show(matcher.push(decoder.push(draw.token)));
-    if (matcher.stopped() || !wanted) {
-      result.finish = wanted ? FinishReason::kStop : FinishReason::kCancelled;
-      break;
-    }
-    if (i + 1 == room) break;
-    DSPARK_TRY(logits, decode(conversation, draw.token));
-  }
-  if (!matcher.stopped()) show(matcher.push(decoder.flush()) + matcher.flush());
-  result.decode_seconds = seconds_since(decode_start);
-  return result;
-}
-
-void Engine::forget(Conversation& conversation) {
-  runner_->truncate(conversation.sequence, 0);
-  conversation.tokens.clear();
+Result<GenerateResult> Engine::generate(const GenerateRequest& request, const TokenCallback& on_text) {
+  const auto collector = std::make_shared<Collector>(on_text);
+  Request wanted;
+  wanted.prompt = request.prompt;
+  wanted.sampling = request.sampling;
+  wanted.max_tokens = request.max_tokens;
+  wanted.stop = request.stop;
+  DSPARK_TRY([[maybe_unused]] const RequestId id, loop_->submit(std::move(wanted), collector));
+  return collector->wait();
 }
 
 Result<ScoreResult> Engine::score(std::span<const int32_t> tokens, const ScoreOptions& options,
@@ -202,7 +159,7 @@ Result<ScoreResult> Engine::score(std::span<const int32_t> tokens, const ScoreOp
   Buffer<float> maxima;
   const size_t vocab = static_cast<size_t>(config().vocab);
   const size_t window = static_cast<size_t>(std::min(options.window, context_));
-  Sequence sequence;
+  SequenceKv sequence = runner_->new_sequence();
   double total = 0.0;
   std::vector<RunRow> rows;
   for (size_t start = 0; start < tokens.size(); start += window) {
@@ -222,7 +179,7 @@ Result<ScoreResult> Engine::score(std::span<const int32_t> tokens, const ScoreOp
       }
       if (progress) progress(last);
     }
-    runner_->truncate(sequence, 0);
+    DSPARK_RETURN_IF_ERROR(sequence.truncate(0));
   }
   result.perplexity = exact_exp(-total / static_cast<double>(std::max<size_t>(1, result.log_probs.size())));
   result.digest = to_hex(digest.finish());

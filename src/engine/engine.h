@@ -1,6 +1,6 @@
 // Engine: the public C++ interface. A model is opened once; then prompts become tokens and text, reproducibly: the
 // tokens depend on the model, its numeric settings, the prompt, the sampling parameters and the seed, on nothing else.
-// One thread at a time.
+// Any thread may serve and generate; runner() and score() are for one thread while no request is here.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@
 #include "engine/request.h"
 #include "engine/runner.h"
 #include "engine/sampling_params.h"
+#include "engine/step_loop.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -23,8 +24,9 @@ namespace dspark {
 struct EngineOptions {
   std::string model;  // a GGUF file or a Hugging Face folder
   RunnerOptions runner;
-  int context = 0;         // positions a sequence may have; 0: what the model was trained for
-  int prompt_chunk = 512;  // rows of a prompt in one step
+  int context = 0;  // positions a sequence may have; 0: what the model was trained for
+  ScheduleOptions schedule;
+  int max_queue = 1024;  // requests that may wait
 };
 
 struct GenerateRequest {
@@ -46,14 +48,8 @@ struct GenerateResult {
 };
 
 // What a stream gets for each token: its text may be empty, or held back while it may become a stop text. False
-// cancels.
+// cancels. Called on the step thread, which waits for it.
 using TokenCallback = std::function<bool(std::string_view text)>;
-
-// The KV of a conversation: a prompt that begins with the tokens already here reuses them.
-struct Conversation {
-  std::vector<int32_t> tokens;
-  Sequence sequence;
-};
 
 struct ScoreOptions {
   int window = 2048;  // the context starts again every so many tokens
@@ -82,26 +78,23 @@ class Engine {
   // Tokens of a rendered prompt: special tokens in it count, and a BOS that the template wrote is not doubled.
   std::vector<int32_t> encode_rendered(std::string_view prompt) const;
 
-  // kInvalidArgument for a prompt that is empty, too long or holds ids the model does not have.
-  Result<GenerateResult> generate(Conversation& conversation, const GenerateRequest& request,
-                                  const TokenCallback& on_text);
-  void forget(Conversation& conversation);
+  // Every request goes through here, in whatever way it came in.
+  StepLoop& loop() { return *loop_; }
+
+  // One request, waited for. Errors as StepLoop::submit has them, and what befell the request.
+  Result<GenerateResult> generate(const GenerateRequest& request, const TokenCallback& on_text);
 
   Result<ScoreResult> score(std::span<const int32_t> tokens, const ScoreOptions& options,
                             const std::function<void(size_t done)>& progress);
 
  private:
-  Engine(std::unique_ptr<Runner> runner, Tokenizer tokenizer, ChatTemplate chat_template, int context, int chunk);
-  Status check_request(const GenerateRequest& request) const;
-  Result<const float*> prefill(Conversation& conversation, const std::vector<int32_t>& prompt);
-  Result<const float*> decode(Conversation& conversation, int32_t token);
+  Engine(std::unique_ptr<Runner> runner, Tokenizer tokenizer, ChatTemplate chat_template, int context);
 
   std::unique_ptr<Runner> runner_;
   Tokenizer tokenizer_;
   ChatTemplate template_;
   int context_;
-  int chunk_;
-  std::vector<int32_t> end_tokens_;
+  std::unique_ptr<StepLoop> loop_;
   double load_seconds_ = 0.0;
 };
 

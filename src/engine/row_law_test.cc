@@ -30,8 +30,9 @@ std::vector<float> logits_of(const std::string& path, const std::vector<int32_t>
   Runner& runner = **created;
   const size_t vocab = static_cast<size_t>(runner.config().vocab);
   std::mt19937 random(7);
-  std::vector<Sequence> others(static_cast<size_t>(setting.neighbours));
-  Sequence sequence;
+  std::vector<SequenceKv> others;
+  for (int i = 0; i < setting.neighbours; ++i) others.push_back(runner.new_sequence());
+  SequenceKv sequence = runner.new_sequence();
   std::vector<float> out;
   for (size_t first = 0; first < tokens.size();) {
     const size_t end = std::min(tokens.size(), first + static_cast<size_t>(setting.chunk));

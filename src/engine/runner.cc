@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/cpu.h"
+#include "base/machine_memory.h"
 #include "model/model_digest.h"
 
 namespace dspark {
@@ -44,7 +45,7 @@ Result<std::unique_ptr<Runner>> Runner::create(const ModelFile& file, const Runn
              model_digest(file.tensors(), {.folder = options.digest_folder}, resolved.threads, {}));
   KvCacheOptions cache;
   cache.layers.assign(static_cast<size_t>(model.config().layers), model.kv_layout(options.kv_type));
-  cache.memory_bytes = std::max(options.kv_memory_bytes, model.kv_block_bytes(options.kv_type));
+  cache.memory_bytes = options.kv_memory_bytes > 0 ? options.kv_memory_bytes : machine_memory_bytes() / 2;
   cache.prealloc_ratio = options.kv_prealloc_ratio;
   cache.shards = options.kv_shards;
   cache.root.model = digest;

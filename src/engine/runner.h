@@ -21,8 +21,8 @@ struct RunnerOptions {
   bool pin = false;
   Isa isa = best_isa();
   DType kv_type = DType::kF16;
-  int64_t kv_memory_bytes = int64_t{64} << 30;  // at most; taken block by block
-  double kv_prealloc_ratio = 0.0;               // of it, taken at once
+  int64_t kv_memory_bytes = 0;     // at most, taken block by block; 0: half of the machine's
+  double kv_prealloc_ratio = 0.0;  // of it, taken at once
   int kv_shards = 1;
   std::optional<DType> quantize = {};
   std::string digest_folder;  // where digests of model files are remembered; "" for nowhere

@@ -30,12 +30,10 @@ Error closing() { return make_error(ErrorCode::kUnavailable, "the engine is clos
 }  // namespace
 
 StepLoop::StepLoop(Runner& runner, const Tokenizer& tokenizer, StepLoopOptions options)
-    : runner_(runner),
-      tokenizer_(tokenizer),
-      options_(std::move(options)),
-      limits_(limits_of(runner, options_)),
-      scratch_(static_cast<size_t>(runner.pool().size()), DrawScratch(runner.ops())),
-      thread_([this] { main(); }) {}
+    : runner_(runner), tokenizer_(tokenizer), options_(std::move(options)), limits_(limits_of(runner, options_)) {
+  for (int i = 0; i < runner.pool().size(); ++i) scratch_.emplace_back(runner.ops());
+  thread_ = std::thread([this] { main(); });
+}
 
 StepLoop::~StepLoop() {
   {

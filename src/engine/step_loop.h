@@ -29,16 +29,16 @@ namespace dspark {
 
 struct StepLoopOptions {
   ScheduleOptions schedule;
-  int context = 0;                  // positions a sequence may have
-  int max_queue = 1024;             // requests that may wait
-  std::vector<int32_t> end_tokens;  // the model's own
+  int context = 0;                       // positions a sequence may have
+  int max_queue = 1024;                  // requests that may wait
+  std::vector<int32_t> end_tokens = {};  // the model's own
 
   // Walks the whole KV cache after every step, and stops the program at the first thing wrong. For tests.
   bool check_accounting = false;
   // Sees a row's logits before they are used, and may break them or throw. On the workers. For tests of faults.
-  std::function<void(RequestId, int choice, std::span<float> logits)> disturb;
+  std::function<void(RequestId, int choice, std::span<float> logits)> disturb = {};
   // Guesses what follows the tokens of a choice; the guesses are verified in its next step. On the step thread.
-  std::function<std::vector<int32_t>(RequestId, int choice, std::span<const int32_t> tokens)> guess;
+  std::function<std::vector<int32_t>(RequestId, int choice, std::span<const int32_t> tokens)> guess = {};
 };
 
 class StepLoop final : public Serving {
@@ -75,7 +75,7 @@ class StepLoop final : public Serving {
     uint64_t position;   // of the token
     bool given = false;  // it stands there already: its log-probability is wanted
     size_t drafted = 0;  // drafted tokens before it
-    Status status = Ok{};
+    std::optional<Error> failure = {};
     DrawnToken drawn = {};
   };
 

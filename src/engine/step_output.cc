@@ -52,15 +52,15 @@ void StepLoop::run_job(Job& job, DrawScratch& scratch) {
                                                          job.branch->request->request.prompt_logprobs, scratch)
                                          : sampler.draw(row, job.branch->history, scratch);
     if (!drawn.ok()) {
-      job.status = drawn.error();
+      job.failure = drawn.error();
       return;
     }
     job.drawn = {drawn->token, drawn->logprob, {}};
     for (const TokenLogprob& entry : drawn->top) job.drawn.top.push_back({entry.token, entry.logprob});
   } catch (const std::exception& error) {
-    job.status = make_error(ErrorCode::kInternal, "the draw of token {} failed: {}", job.position, error.what());
+    job.failure = make_error(ErrorCode::kInternal, "the draw of token {} failed: {}", job.position, error.what());
   } catch (...) {
-    job.status = make_error(ErrorCode::kInternal, "the draw of token {} failed", job.position);
+    job.failure = make_error(ErrorCode::kInternal, "the draw of token {} failed", job.position);
   }
 }
 
@@ -80,7 +80,7 @@ void StepLoop::deliver_piece(const Piece& piece) {
   if (branch.pending() > 0) return;  // more of the prompt is to come
   if (request.answered) return accept(piece);
   request.answered = true;
-  request.first_token = Clock::now();
+  request.first_token = mark_;
   request.stats.prefill_seconds = std::chrono::duration<double>(request.first_token - request.started).count();
   auto& recent = first_token_seconds_[static_cast<size_t>(request.pool)];
   recent.push_back(seconds_since(request.submitted));
@@ -94,7 +94,7 @@ void StepLoop::deliver_piece(const Piece& piece) {
 Status StepLoop::take_prompt_logprobs(const Piece& piece) {
   for (Job& job : std::span(jobs_).subspan(piece.first_job, piece.jobs)) {
     if (!job.given) continue;
-    DSPARK_RETURN_IF_ERROR(job.status);
+    if (job.failure) return *job.failure;
     piece.branch->request->prompt_logprobs.push_back({job.drawn.logprob, std::move(job.drawn.top)});
   }
   return Ok{};
@@ -137,7 +137,7 @@ void StepLoop::begin_answer(const Piece& piece) {
   fork_choices(request);
   for (Job& job : std::span(jobs_).subspan(piece.first_job, piece.jobs)) {
     if (job.given) continue;
-    if (!job.status.ok()) return end_request(request, job.status);
+    if (job.failure) return end_request(request, *job.failure);
     take_token(*job.branch, job.drawn, false);
     if (request.ended) return;
   }
@@ -172,7 +172,7 @@ void StepLoop::accept(const Piece& piece) {
   stats_.drafted += static_cast<int64_t>(drafted.size());
   for (size_t i = 0; i < piece.jobs; ++i) {
     const Job& job = jobs_[piece.first_job + i];
-    if (!job.status.ok()) return end_request(request, job.status);
+    if (job.failure) return end_request(request, *job.failure);
     const bool matches = i < drafted.size() && drafted[i] == job.drawn.token;
     if (matches) ++request.stats.accepted, ++stats_.accepted;
     if (!take_token(branch, job.drawn, matches) || !matches) return;

@@ -61,7 +61,7 @@ Outcome forward(Runner& runner, const std::vector<int32_t>& tokens, size_t chunk
   const size_t hidden = static_cast<size_t>(runner.config().hidden);
   Outcome out;
   out.hidden.resize(layers.size() * tokens.size() * hidden);
-  Sequence sequence;
+  SequenceKv sequence = runner.new_sequence();
   for (size_t at = 0; at < tokens.size(); at += chunk) {
     const size_t count = std::min(chunk, tokens.size() - at);
     std::vector<RunRow> rows;
@@ -74,7 +74,6 @@ Outcome forward(Runner& runner, const std::vector<int32_t>& tokens, size_t chunk
                   out.hidden.begin() + static_cast<ptrdiff_t>((l * tokens.size() + at) * hidden));
     }
   }
-  runner.truncate(sequence, 0);
   return out;
 }
 
@@ -165,9 +164,9 @@ TEST_P(FloatModel, ChunksChangeNoHiddenState) {
 
 TEST_P(FloatModel, GreedyEqualsTransformers) {
   for (const GoldenPrompt& prompt : goldens_.prompts) {
-    Sequence sequence;
+    SequenceKv sequence = runner_->new_sequence();
     std::vector<RunRow> rows;
-    for (const int32_t token : prompt.tokens) rows.push_back({&sequence, token, false});
+    for (const int32_t token : prompt.tokens) rows.push_back({&sequence, token});
     rows.back().wants_logits = true;
     std::vector<int32_t> continuation;
     while (continuation.size() < prompt.greedy.size()) {
@@ -177,7 +176,6 @@ TEST_P(FloatModel, GreedyEqualsTransformers) {
       rows = {{&sequence, continuation.back(), true}};
     }
     EXPECT_EQ(continuation, prompt.greedy) << "prompt of " << prompt.tokens.size();
-    runner_->truncate(sequence, 0);
   }
 }
 

@@ -1,14 +1,13 @@
 // See kv_cache.h. The calls of a SequenceKv are in sequence_kv.cc.
 #include "kvcache/kv_cache.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "base/machine_memory.h"
 #include "kvcache/kv_memory.h"
 #include "kvcache/kv_shard.h"
 
@@ -24,8 +23,6 @@ std::span<const int32_t> run_tokens(std::span<const int32_t> tokens, int max_cac
   const size_t start = index * kTilePositions;
   return tokens.subspan(start, std::min<size_t>(static_cast<size_t>(max_cached) - start, kTilePositions));
 }
-
-int64_t machine_memory_bytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
 }  // namespace
 

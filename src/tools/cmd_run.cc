@@ -62,10 +62,10 @@ nlohmann::ordered_json as_json(const Engine& engine, const GenerateResult& resul
 
 // Generates from the conversation so far, streaming to standard output unless `quiet`. Ctrl-C or an output that
 // cannot be written ends the answer.
-Result<GenerateResult> answer(Engine& engine, Conversation& conversation, const GenerateRequest& request, bool quiet,
+Result<GenerateResult> answer(Engine& engine, const GenerateRequest& request, bool quiet,
                               const InterruptScope& interrupt) {
   Status written = Ok();
-  auto result = engine.generate(conversation, request, [&](std::string_view text) {
+  auto result = engine.generate(request, [&](std::string_view text) {
     if (!quiet && !text.empty()) written = write_output(text);
     return written.ok() && !interrupt.requested();
   });
@@ -84,9 +84,8 @@ Result<ExitCode> answer_once(const Settings& settings, Engine& engine, const std
     DSPARK_TRY(const std::string rendered, engine.render(messages));
     request.prompt = engine.encode_rendered(rendered);
   }
-  Conversation conversation;
   const InterruptScope interrupt;
-  DSPARK_TRY(const GenerateResult result, answer(engine, conversation, request, json, interrupt));
+  DSPARK_TRY(const GenerateResult result, answer(engine, request, json, interrupt));
   DSPARK_RETURN_IF_ERROR(json ? write_json(as_json(engine, result)) : write_output("\n"));
   if (settings.get<"stats">()) print_stats(engine, result);
   return result.finish == FinishReason::kCancelled ? ExitCode::kInterrupted : ExitCode::kOk;
@@ -131,7 +130,6 @@ class LineReader {
 Result<ExitCode> chat(const Settings& settings, Engine& engine) {
   DSPARK_RETURN_IF_ERROR(write_output("Ctrl-C stops an answer, Ctrl-D leaves.\n"));
   nlohmann::ordered_json messages = first_messages(settings);
-  Conversation conversation;
   InterruptScope interrupt;
   LineReader input(interrupt);
   for (;;) {
@@ -149,10 +147,11 @@ Result<ExitCode> chat(const Settings& settings, Engine& engine) {
     auto turn = [&]() -> Result<GenerateResult> {
       DSPARK_TRY(const std::string rendered, engine.render(messages));
       request.prompt = engine.encode_rendered(rendered);
-      return answer(engine, conversation, request, false, interrupt);
+      return answer(engine, request, false, interrupt);
     }();
     if (!turn.ok()) {  // this turn only: too long a prompt, a template that refuses it
-      if (turn.error().code != ErrorCode::kInvalidArgument) return turn.error();
+      if (turn.error().code != ErrorCode::kInvalidArgument && turn.error().code != ErrorCode::kTooLong)
+        return turn.error();
       messages.erase(messages.size() - 1);
       fmt::print(stderr, "dspark: {}\n", turn.error().message);
       continue;

@@ -109,6 +109,7 @@ std::span<const CommandSpec> commands() { return kCommands; }
 ExitCode exit_code_for(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
+    case ErrorCode::kTooLong:
       return ExitCode::kUsage;
     case ErrorCode::kNotFound:
     case ErrorCode::kCorrupt:
@@ -119,6 +120,9 @@ ExitCode exit_code_for(ErrorCode code) {
       return ExitCode::kExhausted;
     case ErrorCode::kCancelled:
       return ExitCode::kInterrupted;
+    case ErrorCode::kBusy:
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kDeadline:
     case ErrorCode::kInternal:
       return ExitCode::kFailure;
   }

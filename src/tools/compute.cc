@@ -1,6 +1,7 @@
 // See compute.h. Main thread.
 #include "tools/compute.h"
 
+#include "base/cache_dir.h"
 #include "base/cpu.h"
 #include "base/log.h"
 #include "tools/model_choice.h"
@@ -14,6 +15,16 @@ ThreadPool::Options pool_options(const Settings& settings) {
 
 Result<Isa> chosen_isa(const Settings& settings) { return isa_from_name(settings.get<"isa">()); }
 
+Result<ScheduleOptions> schedule_options(const Settings& settings) {
+  ScheduleOptions options;
+  DSPARK_TRY(options.policy, schedule_policy_from_name(settings.get<"dspark-scheduler-policy">()));
+  DSPARK_TRY(options.pool_shares, pool_shares_from_text(settings.get<"pool">()));
+  options.max_running = static_cast<int>(settings.get<"max-running">());
+  options.max_rows = static_cast<int>(settings.get<"chunk">());
+  options.step_budget = static_cast<int>(settings.get<"step-budget">());
+  return options;
+}
+
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   const ThreadPool::Options pool = pool_options(settings);
   EngineOptions options;
@@ -22,11 +33,15 @@ Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   DSPARK_TRY(options.runner.isa, chosen_isa(settings));
   DSPARK_TRY(options.runner.kv_type, dtype_from_name(settings.get<"kv-type">()));
   options.runner.kv_memory_bytes = settings.get<"kv-memory">();
+  options.runner.kv_prealloc_ratio = settings.get<"cache-prealloc-ratio">();
+  options.runner.kv_shards = static_cast<int>(settings.get<"dspark-shard-count">());
+  if (const auto cache = cache_dir(); cache.ok()) options.runner.digest_folder = *cache + "/digests";
   if (settings.get<"quantize">() != "none") {
     DSPARK_TRY(options.runner.quantize, dtype_from_name(settings.get<"quantize">()));
   }
   options.context = static_cast<int>(settings.get<"context">());
-  options.prompt_chunk = static_cast<int>(settings.get<"chunk">());
+  DSPARK_TRY(options.schedule, schedule_options(settings));
+  options.max_queue = static_cast<int>(settings.get<"max-queue">());
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));
   log(LogLevel::kInfo, "loading {} with {} threads, {} kernels, {} keys and values", options.model, pool.threads,
       isa_name(options.runner.isa), settings.get<"kv-type">());

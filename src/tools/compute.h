@@ -12,6 +12,7 @@ namespace dspark {
 
 ThreadPool::Options pool_options(const Settings& settings);
 Result<Isa> chosen_isa(const Settings& settings);
+Result<ScheduleOptions> schedule_options(const Settings& settings);
 
 // The model of the settings, fetched if need be, loaded and ready.
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings);
