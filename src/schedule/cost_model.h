@@ -1,0 +1,90 @@
+// CostModel: how many milliseconds a step takes, by its shape (plan law). A belief that starts from a profile and is
+// corrected by every step that runs: the cost of each number of rows, times one fast factor for the mood of the host,
+// plus terms for the context that attention walks, for drafting and for the experts touched. No clock, no thread: the
+// engine's step thread owns it, the simulator drives it with a virtual clock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace dspark {
+
+// What a step computes.
+struct StepShape {
+  int rows = 0;         // that go through the target
+  int64_t context = 0;  // positions that they look at, summed over the rows
+  int draft_rows = 0;   // positions that a drafter computes
+  int experts = 0;      // that are touched, summed over the layers
+};
+
+// One measured step time.
+struct CostPoint {
+  int rows = 0;
+  double ms = 0.0;
+};
+
+// What the costs beyond the rows are believed to be, in milliseconds each.
+struct CostTerms {
+  double context_ms = 0.0;    // a position that a row looks at
+  double draft_ms = 0.0;      // once, where anything is drafted
+  double draft_row_ms = 0.0;  // a position that a drafter computes
+  double expert_ms = 0.0;     // an expert's weights
+};
+
+class CostModel {
+ public:
+  // Without a profile: a step of one row takes a millisecond and every further one a tenth of that, until steps run.
+  CostModel();
+  // kInvalidArgument for an empty profile and for rows or times that are not positive and finite.
+  static Result<CostModel> create(std::span<const CostPoint> profile, const CostTerms& terms);
+
+  // Expected time of a step. Grows with the rows.
+  double ms(const StepShape& shape) const;
+
+  // A step of this shape took `actual_ms`. One outlier moves the belief only a little; a size that was believed wrong
+  // is right after two or three steps, the host's mood after about five.
+  void observe(const StepShape& shape, double actual_ms);
+
+  // The fast factor: 1 when the host is as it was while profiled, 2 when all takes twice as long.
+  double mood() const;
+
+  // Steps in a row that took more than twice, or less than half, of what was expected.
+  int steps_off() const { return steps_off_; }
+
+ private:
+  // A logarithm and how sure it is.
+  struct Belief {
+    double mean = 0.0;
+    double variance = 0.0;
+  };
+  // How much of a step's time a belief stands for: the derivative of log(ms) by it.
+  struct Shares {
+    double rows, context, draft, experts;
+  };
+
+  // 1, 2, ..., 32, then 40, 48, ..., 512 (kernels work in tiles of rows), then 576, 640, ..., 1152.
+  static constexpr int kSingles = 32, kByEight = 60, kBySixtyFour = 10;
+  static constexpr int kSizes = kSingles + kByEight + kBySixtyFour;
+  static int size_rows(int index);
+  static int size_index(int rows);  // of the largest size that is not above
+
+  double sized_ms(int rows) const;  // of the rows alone, in the usual mood
+  double relaxed(int index) const;
+  void refresh();
+  double context_part(const StepShape& shape) const;
+  double draft_part(const StepShape& shape) const;
+  double expert_part(const StepShape& shape) const;
+
+  std::array<Belief, kSizes> sizes_;
+  std::array<double, kSizes> table_;  // ms of each size: relaxed and made monotone
+  CostTerms terms_;
+  Belief mood_, context_, draft_, experts_;
+  int steps_off_ = 0;
+};
+
+}  // namespace dspark
