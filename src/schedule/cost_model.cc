@@ -13,15 +13,39 @@ double square(double x) { return x * x; }
 // Standard deviations, of logarithms.
 constexpr double kNoise = 0.08;       // of one step
 constexpr double kProfiled = 0.05;    // of a size in the profile
-constexpr double kGuessed = 0.7;      // of a size between or beyond those
-constexpr double kSurest = 0.02;      // that a size can be
+constexpr double kGuessed = 0.7;      // of a size that was not in it, and at most
+constexpr double kSurest = 0.03;      // that a size can be
 constexpr double kBesides = 0.15;     // of a size from what its neighbours say
 constexpr double kMoodDrift = 0.04;   // of the mood from step to step
 constexpr double kTerm = 0.3;         // of the terms beyond the rows
 constexpr double kSettleSteps = 500;  // a size unseen for so long is as unsure as its neighbours' word for it
 constexpr double kOutlier = 3.0;      // surprises beyond so many deviations count as that many
 
-constexpr double kGuessedRowShare = 0.1;
+constexpr double kGuessedRowShare = 0.1;  // a further row's cost to the first one's, without a profile
+constexpr double kDoubt = 2.0;            // an outlier multiplies the variance of what it speaks about
+
+// The nearest non-decreasing sequence, in logarithms.
+void pool_violators(std::span<double> values) {
+  struct Pool {
+    double sum;
+    int count;
+    double mean() const { return sum / count; }
+  };
+  std::vector<Pool> pools;
+  for (double value : values) {
+    pools.push_back({std::log(value), 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      pools.back().sum += last.sum;
+      pools.back().count += last.count;
+    }
+  }
+  size_t at = 0;
+  for (const Pool& pool : pools) {
+    for (int i = 0; i < pool.count; ++i) values[at++] = std::exp(pool.mean());
+  }
+}
 
 }  // namespace
 
@@ -40,8 +64,9 @@ int CostModel::size_index(int rows) {
 }
 
 CostModel::CostModel() {
-  for (int i = 0; i < kSizes; ++i) {
-    sizes_[static_cast<size_t>(i)] = {std::log(1.0 + kGuessedRowShare * (size_rows(i) - 1)), square(kGuessed)};
+  for (int i : {0, kSizes - 1}) {
+    const double ms = 1.0 + kGuessedRowShare * (size_rows(i) - 1);
+    sizes_[static_cast<size_t>(i)] = {std::log(ms), square(kGuessed), true};
   }
   mood_ = {0.0, square(kGuessed)};
   for (Belief* term : {&context_, &draft_, &experts_}) *term = {0.0, square(kTerm)};
@@ -50,77 +75,70 @@ CostModel::CostModel() {
 
 Result<CostModel> CostModel::create(std::span<const CostPoint> profile, const CostTerms& terms) {
   if (profile.empty()) return make_error(ErrorCode::kInvalidArgument, "a cost profile without points, expected some");
-  std::vector<CostPoint> points(profile.begin(), profile.end());
-  for (const CostPoint& point : points) {
+  CostModel model;
+  model.sizes_ = {};
+  model.terms_ = terms;
+  model.mood_.variance = square(kMoodDrift);
+  for (const CostPoint& point : profile) {
     if (point.rows < 1 || !std::isfinite(point.ms) || point.ms <= 0.0) {
       return make_error(ErrorCode::kInvalidArgument, "a cost of {} ms for {} rows, expected both above 0", point.ms,
                         point.rows);
     }
+    const int index = size_index(point.rows);
+    if (size_rows(index) != point.rows && point.rows < size_rows(kSizes - 1)) continue;  // no size of its own
+    const double ms = point.ms * size_rows(index) / point.rows;
+    model.sizes_[static_cast<size_t>(index)] = {std::log(ms), square(kProfiled), true};
   }
-  std::sort(points.begin(), points.end(), [](const CostPoint& a, const CostPoint& b) { return a.rows < b.rows; });
-  CostModel model;
-  model.terms_ = terms;
-  model.mood_.variance = square(kMoodDrift);
-  for (int i = 0; i < kSizes; ++i) {
-    const int rows = size_rows(i);
-    const auto after = std::lower_bound(points.begin(), points.end(), rows,
-                                        [](const CostPoint& point, int value) { return point.rows < value; });
-    Belief& belief = model.sizes_[static_cast<size_t>(i)];
-    belief.variance = square(kGuessed);
-    double ms = 0.0;
-    if (after == points.end()) {
-      ms = points.back().ms * rows / points.back().rows;  // in proportion: never too cheap
-    } else if (after->rows == rows || after == points.begin()) {
-      ms = after->ms;
-    } else {
-      const CostPoint& before = after[-1];
-      const double part = static_cast<double>(rows - before.rows) / (after->rows - before.rows);
-      ms = before.ms + part * (after->ms - before.ms);
-    }
-    if (after != points.end() && after->rows == rows) belief.variance = square(kProfiled);
-    belief.mean = std::log(ms);
+  if (std::none_of(model.sizes_.begin(), model.sizes_.end(), [](const Belief& size) { return size.known; })) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "a cost profile of {} points without a number of rows that is kept "
+                      "apart, expected 1 to {}, or a multiple of 8",
+                      profile.size(), kSingles);
   }
   model.refresh();
   return model;
 }
 
-// A size that has not been seen for long is believed less and its neighbours more: a time that was measured wrong once
-// and has kept the planner away since fades, until the planner tries it again.
-double CostModel::relaxed(int index) const {
-  const auto at = [&](int i) { return sizes_[static_cast<size_t>(i)]; };
-  const Belief& own = at(index);
-  if (index == 0 || index == kSizes - 1) return own.mean;
-  const double left = std::exp(at(index - 1).mean), right = std::exp(at(index + 1).mean);
-  const double part =
-      static_cast<double>(size_rows(index) - size_rows(index - 1)) / (size_rows(index + 1) - size_rows(index - 1));
-  const double besides = std::log(left + part * (right - left));
-  const double besides_variance =
-      square(kBesides) + (1.0 - part) * at(index - 1).variance + part * at(index + 1).variance;
-  return (own.mean * besides_variance + besides * own.variance) / (own.variance + besides_variance);
-}
-
-// Pools neighbours that violate the order (pool adjacent violators: Ayer et al., 1955).
-void CostModel::refresh() {
-  struct Pool {
-    double sum;
-    int count;
-    double mean() const { return sum / count; }
-  };
-  std::array<Pool, kSizes> pools;
-  size_t used = 0;
-  for (int i = 0; i < kSizes; ++i) {
-    pools[used++] = {relaxed(i), 1};
-    while (used > 1 && pools[used - 2].mean() > pools[used - 1].mean()) {
-      pools[used - 2].sum += pools[used - 1].sum;
-      pools[used - 2].count += pools[used - 1].count;
-      --used;
+// Between known sizes on the line between them, below the first like it, beyond the last in proportion to the rows.
+void CostModel::interpolate_unknown(std::span<const int> known) {
+  const auto ms = [&](int i) -> double& { return table_[static_cast<size_t>(i)]; };
+  for (int i = 0; i < known.front(); ++i) ms(i) = ms(known.front());
+  for (size_t k = 0; k + 1 < known.size(); ++k) {
+    const int left = known[k], right = known[k + 1];
+    for (int i = left + 1; i < right; ++i) {
+      const double part = static_cast<double>(size_rows(i) - size_rows(left)) / (size_rows(right) - size_rows(left));
+      ms(i) = ms(left) + part * (ms(right) - ms(left));
     }
   }
-  size_t size = 0;
-  for (size_t p = 0; p < used; ++p) {
-    const double ms = std::exp(pools[p].mean());
-    for (int i = 0; i < pools[p].count; ++i) table_[size++] = ms;
+  for (int i = known.back() + 1; i < kSizes; ++i) {
+    ms(i) = ms(known.back()) * size_rows(i) / size_rows(known.back());
   }
+}
+
+// The table from the beliefs. A size that is dearer than its neighbours say and has not been seen for long is believed
+// less and they are more: a time that was measured wrong once and has kept the planner away since fades, until the
+// planner tries it again. Then
+// neighbours that violate the order are pooled (pool adjacent violators: Ayer et al., 1955).
+void CostModel::refresh() {
+  std::vector<int> known;
+  for (int i = 0; i < kSizes; ++i) {
+    if (sizes_[static_cast<size_t>(i)].known) known.push_back(i);
+  }
+  const auto belief = [&](size_t k) { return sizes_[static_cast<size_t>(known[k])]; };
+  for (size_t k = 0; k < known.size(); ++k) {
+    double mean = belief(k).mean;
+    if (k > 0 && k + 1 < known.size()) {
+      const double left = std::exp(belief(k - 1).mean), right = std::exp(belief(k + 1).mean);
+      const double part = static_cast<double>(size_rows(known[k]) - size_rows(known[k - 1])) /
+                          (size_rows(known[k + 1]) - size_rows(known[k - 1]));
+      const double besides = std::log(left + part * (right - left));
+      const double variance = square(kBesides);
+      if (mean > besides) mean = (mean * variance + besides * belief(k).variance) / (belief(k).variance + variance);
+    }
+    table_[static_cast<size_t>(known[k])] = std::exp(mean);
+  }
+  interpolate_unknown(known);
+  pool_violators(table_);
 }
 
 double CostModel::sized_ms(int rows) const {
@@ -160,7 +178,9 @@ void CostModel::observe(const StepShape& shape, double actual_ms) {
   steps_off_ = std::abs(surprise) > std::log(2.0) ? steps_off_ + 1 : 0;
 
   const double usual_ms = expected_ms / mood();
-  Belief& size = sizes_[static_cast<size_t>(size_index(shape.rows))];
+  const size_t index = static_cast<size_t>(size_index(shape.rows));
+  Belief& size = sizes_[index];
+  if (!size.known) size = {std::log(table_[index]), square(kGuessed), true};
   const std::array<std::pair<Belief*, double>, 5> parts = {{{&mood_, 1.0},
                                                             {&size, sized_ms(shape.rows) / usual_ms},
                                                             {&context_, context_part(shape) / usual_ms},
@@ -174,12 +194,14 @@ void CostModel::observe(const StepShape& shape, double actual_ms) {
   for (const auto& [belief, share] : parts) {
     const double gain = share * belief->variance / variance;
     belief->mean += gain * heard;
-    // An outlier may be the first sign that all is different: nothing becomes surer by it.
-    if (!outlier) belief->variance = std::max(square(kSurest), belief->variance * (1.0 - gain * share));
+    // An outlier may be the first sign that all is different: what it speaks about becomes less sure.
+    belief->variance *= outlier ? 1.0 + share * (kDoubt - 1.0) : 1.0 - gain * share;
+    belief->variance = std::clamp(belief->variance, square(kSurest), square(kGuessed));
   }
   mood_.variance = std::min(square(kGuessed), mood_.variance + square(kMoodDrift));
   for (Belief& other : sizes_) {
-    if (&other != &size) other.variance = std::min(square(kGuessed), other.variance + square(kBesides) / kSettleSteps);
+    if (&other != &size && other.known)
+      other.variance = std::min(square(kGuessed), other.variance + square(kBesides) / kSettleSteps);
   }
   refresh();
 }

@@ -61,10 +61,7 @@ class CostModel {
   struct Belief {
     double mean = 0.0;
     double variance = 0.0;
-  };
-  // How much of a step's time a belief stands for: the derivative of log(ms) by it.
-  struct Shares {
-    double rows, context, draft, experts;
+    bool known = false;  // of a size: profiled or seen
   };
 
   // 1, 2, ..., 32, then 40, 48, ..., 512 (kernels work in tiles of rows), then 576, 640, ..., 1152.
@@ -74,14 +71,14 @@ class CostModel {
   static int size_index(int rows);  // of the largest size that is not above
 
   double sized_ms(int rows) const;  // of the rows alone, in the usual mood
-  double relaxed(int index) const;
   void refresh();
+  void interpolate_unknown(std::span<const int> known);
   double context_part(const StepShape& shape) const;
   double draft_part(const StepShape& shape) const;
   double expert_part(const StepShape& shape) const;
 
   std::array<Belief, kSizes> sizes_;
-  std::array<double, kSizes> table_;  // ms of each size: relaxed and made monotone
+  std::array<double, kSizes> table_;  // ms of each size, made of the beliefs by refresh()
   CostTerms terms_;
   Belief mood_, context_, draft_, experts_;
   int steps_off_ = 0;

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <random>
 
-
-
 namespace dspark {
 namespace {
 
@@ -218,7 +216,9 @@ Result<SimPoint> simulate(const CostCurve& curve, int sequences, SurvivalModel s
     fixed.step(curve, whole, drafts);
     off.step(curve, none, drafts);
   }
-  SimPoint point = {.sequences = sequences, .survival = survival};
+  SimPoint point;
+  point.sequences = sequences;
+  point.survival = survival;
   point.off = off.result(sequences, options.steps);
   point.fixed = fixed.result(sequences, options.steps);
   point.planned = planned.result(sequences, options.steps);

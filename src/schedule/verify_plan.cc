@@ -21,9 +21,10 @@ std::vector<Candidate> ranked(std::span<const DraftedSequence> sequences, const 
     const int most = std::min(limits.most_each, static_cast<int>(sequences[i].survival.size()));
     float survival = 1.0f;
     for (int depth = 1; depth <= most; ++depth) {
-      survival = std::min(survival, sequences[i].survival[static_cast<size_t>(depth - 1)]);
-      // Not (a >= b), so that NaN ends the list as well.
-      if (!(survival >= static_cast<float>(limits.floor)) || survival <= 0.0f) break;
+      const float told = sequences[i].survival[static_cast<size_t>(depth - 1)];
+      if (!(told > 0.0f)) break;  // NaN is worth nothing, either
+      survival = std::min(survival, told);
+      if (survival < static_cast<float>(limits.floor)) break;
       out.push_back({survival, static_cast<int>(i), depth});
     }
   }
