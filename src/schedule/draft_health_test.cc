@@ -57,7 +57,7 @@ TEST(DraftHealth, StepsWithoutDraftsAreNoFailures) {
 TEST(DraftHealth, LessThanATwentiethIsAFailure) {
   DraftHealth health;
   health.step(40, 1);  // of 40, and of the next 160 none
-  for (int i = 0; i < 4; ++i) health.step(40, 0);
+  for (int i = 0; i < 3; ++i) health.step(40, 0);
   EXPECT_TRUE(health.may_draft());
   health.step(40, 0);
   EXPECT_FALSE(health.may_draft());

@@ -90,6 +90,17 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
                 "the type's blocks get the type that llama-quantize would give them; llama.cpp loads the file, too.",
      .example = "dspark synth --shape qwen3-4b --type q4_k qwen3-4b-random.gguf",
      .run = cmd_synth},
+    {.id = Command::kSim,
+     .summary = "what planned verification is worth on a machine, by simulation",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details = "Drives the scheduler's own code with a virtual clock: off, a fixed block, planned, and an oracle that "
+                "knows each drafted token's true chance meet the same drafts. The models of survival are independent "
+                "(all tokens alike), spread (chances from a beta distribution) and traces (recorded ones); the planner "
+                "sees calibrated guesses of them.",
+     .example = "dspark sim --curve deepinfer",
+     .run = cmd_sim},
     {.id = Command::kConfig,
      .summary = "show the effective settings and where each comes from",
      .operands = "[NAME]",
