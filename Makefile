@@ -29,7 +29,8 @@ test: configure  ## build and run all tests, those on the real default model inc
 	@DSPARK_TEST_MODEL="$$(build/dspark models --path smollm2-135m)" \
 	  ctest --test-dir build --output-on-failure --no-tests=error -j2
 
-test-all: check test asan tsan  ## all of check, test, asan and tsan
+test-all: export DSPARK_TEST_LONG = 1
+test-all: check test asan tsan  ## all of check, test (with the long comparisons), asan and tsan
 
 check: packages-dev configure  ## format, includes, file openers, instruction-set leaks, clang-tidy on changed files
 	@scripts/check.sh

@@ -316,6 +316,9 @@ class Bench(unittest.TestCase):
         rows = self.bench("decode", "--rows", "1,3", "--repeats", "2")
         self.assertEqual([entry["rows"] for entry in rows["rows"]], [1, 3])
         self.assertGreater(rows["row_bound_ms"], 0)
+        requests = self.bench("requests", "--batch", "5", "--prompt-len", "9", "--steps", "4")
+        self.assertEqual((requests["requests"], requests["preemptions"]), (5, 0))
+        self.assertGreaterEqual(requests["steps"], 4)
         self.assertGreater(self.bench("prefill", "--prompt-len", "20", "--repeats", "1")["tokens_per_second"], 0)
 
 

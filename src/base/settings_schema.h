@@ -51,7 +51,7 @@ inline constexpr CommandSet kAllCommands = {(1u << kCommandNames.size()) - 1};
 // Those that compute with a model.
 inline constexpr CommandSet kEngineCommands = on(Command::kRun, Command::kScore, Command::kBench, Command::kConfig);
 // Those that answer requests.
-inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kConfig);
+inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kBench, Command::kConfig);
 
 struct SettingSpec {
   // --max-tokens on the command line, DSPARK_MAX_TOKENS in the environment, max_tokens in the file.
@@ -376,7 +376,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .max = 4096,
      .commands = on(Command::kBench),
      .flag_only = true,
-     .help = "decode: sequences at once"},
+     .help = "decode and requests: sequences at once"},
     {.name = "prompt-len",
      .type = SettingType::kInt,
      .fallback = "0",
@@ -392,7 +392,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .max = 100000,
      .commands = on(Command::kBench),
      .flag_only = true,
-     .help = "decode: measured steps"},
+     .help = "decode: measured steps; requests: tokens of each answer"},
     {.name = "rows",
      .type = SettingType::kIntList,
      .min = 1,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 
 #include "kernels/kernel_bench.h"
 
@@ -55,6 +56,18 @@ std::vector<SequenceKv> new_sequences(Runner& runner, int count) {
   for (int i = 0; i < count; ++i) out.push_back(runner.new_sequence());
   return out;
 }
+
+// Waits for the end of a request; its tokens do not matter.
+class EndWaiter final : public RequestListener {
+ public:
+  bool on_token(const TokenEvent&) override { return true; }
+  void on_choice_end(const ChoiceEnd&) override {}
+  void on_end(const Status& status, const RequestStats&) override { done_.set_value(status); }
+  Status wait() { return done_.get_future().get(); }
+
+ private:
+  std::promise<Status> done_;
+};
 
 }  // namespace
 
@@ -136,6 +149,30 @@ Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int pro
   RowsReport out;
   for (size_t i = 0; i < rows.size(); ++i) out.rows.push_back({rows[i], median(times[i])});
   out.row_bound_ms = bytes_read(runner, prompt_tokens) / memory.best() * 1e3;
+  return out;
+}
+
+Result<RequestsBench> bench_requests(StepLoop& loop, int64_t vocab, int requests, int prompt_tokens,
+                                     int answer_tokens) {
+  const LoopStats before = loop.stats();
+  const auto start = Clock::now();
+  std::vector<std::shared_ptr<EndWaiter>> waiters;
+  for (int i = 0; i < requests; ++i) {
+    Request request;
+    for (int t = 0; t < prompt_tokens; ++t) {  // no two prompts begin alike
+      request.prompt.push_back(static_cast<int32_t>(((int64_t{i} + 1) * 104729 + int64_t{t} * 7919) % vocab));
+    }
+    request.max_tokens = answer_tokens;
+    request.sampling.ignore_eos = true;
+    waiters.push_back(std::make_shared<EndWaiter>());
+    DSPARK_TRY([[maybe_unused]] const RequestId id, loop.submit(std::move(request), waiters.back()));
+  }
+  for (const auto& waiter : waiters) DSPARK_RETURN_IF_ERROR(waiter->wait());
+  RequestsBench out = {.requests = requests, .prompt_tokens = prompt_tokens, .answer_tokens = answer_tokens};
+  out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  out.output_tokens_per_second = static_cast<double>(requests) * answer_tokens / out.seconds;
+  loop.wait_until_idle(std::chrono::seconds(10));  // so that the statistics are whole
+  out.loop = loop.stats() - before;
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Measurements behind `dspark bench decode` and `dspark bench prefill`. One thread; not used while serving.
+// Measurements behind `dspark bench decode`, `dspark bench prefill` and `dspark bench requests`. One thread; not used
+// while serving.
 #pragma once
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "engine/runner.h"
+#include "engine/step_loop.h"
 
 namespace dspark {
 
@@ -43,5 +45,19 @@ struct RowsReport {
   double row_bound_ms;  // bytes that a step reads / bandwidth
 };
 Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int prompt_tokens, int repeats);
+
+// Requests through the step loop, all at once: what serving adds to the bare steps.
+struct RequestsBench {
+  int requests = 0;
+  int prompt_tokens = 0;
+  int answer_tokens = 0;  // of each
+  double seconds = 0.0;   // from the first submit to the last end
+  double output_tokens_per_second = 0.0;
+  LoopStats loop;  // of these requests only
+  // Of the forward passes' time.
+  double gap_share() const { return loop.gap_seconds / loop.forward_seconds; }
+  double draw_share() const { return loop.draw_seconds / loop.forward_seconds; }
+};
+Result<RequestsBench> bench_requests(StepLoop& loop, int64_t vocab, int requests, int prompt_tokens, int answer_tokens);
 
 }  // namespace dspark

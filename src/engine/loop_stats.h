@@ -33,6 +33,9 @@ struct LoopStats {
 
   // Plans against what happened, over the steps whose time was foreseen.
   double expected_seconds = 0.0, actual_seconds = 0.0;
+
+  // What was counted since `earlier`; what is now stays.
+  LoopStats operator-(const LoopStats& earlier) const;
 };
 
 }  // namespace dspark

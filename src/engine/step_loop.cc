@@ -11,6 +11,7 @@ namespace dspark {
 namespace {
 
 constexpr size_t kRefreshed = 16;      // waiting branches whose cached part is looked up in a step
+constexpr int kUnknownSteps = 4;       // after which the cost of rows is believed
 constexpr int kMostStalls = 8;         // plans of which nothing came, before the first in line is given up
 constexpr int kRowsWithLogprobs = 32;  // of a prompt whose log-probabilities are wanted, in one step: logits are large
 
@@ -179,7 +180,7 @@ Plan StepLoop::make_plan() {
   const ScheduleState state = {.running = plan_running_,
                                .waiting = plan_waiting_,
                                .free_blocks = runner_.kv().available_blocks(),
-                               .cost = &cost_,
+                               .cost = stats_.steps < kUnknownSteps ? nullptr : &cost_,
                                .usual_seconds = usual_seconds_};
   Plan plan = plan_step(state, options_.schedule);
   if (log_enabled(LogLevel::kDebug))
@@ -357,7 +358,7 @@ Status StepLoop::compute(const Plan& plan) {
     stats_.expected_seconds += plan.expected_ms * 1e-3;
     stats_.actual_seconds += seconds;
   }
-  cost_.observe(static_cast<int>(rows_.size()), seconds * 1e3);
+  cost_.observe({.rows = static_cast<int>(rows_.size())}, seconds * 1e3);
   ++stats_.steps;
   stats_.decode_rows += plan.decode_rows;
   stats_.prompt_rows += static_cast<int64_t>(rows_.size()) - plan.decode_rows;

@@ -142,7 +142,7 @@ class StepLoop final : public Serving {
   std::vector<RequestId> ended_;
   size_t refreshed_ = 0;  // of waiting_, whose cached part was looked up last
   int stalled_ = 0;       // plans in a row of which nothing came
-  RowCost cost_;
+  CostModel cost_;
   std::array<std::deque<double>, kPools> first_token_seconds_;  // of recent requests
   std::array<double, kPools> usual_seconds_ = {};               // their P90
   std::vector<PlanSequence> plan_running_, plan_waiting_;

@@ -60,7 +60,7 @@ Workload any_workload() {
 class FakeEngine {
  public:
   explicit FakeEngine(const Workload& work) : work_(work), free_(work.blocks) {
-    for (int i = 0; i < 3; ++i) cost_.observe(1, 3.0), cost_.observe(100, 100.0);
+    for (int i = 0; i < 3; ++i) cost_.observe({.rows = 1}, 3.0), cost_.observe({.rows = 100}, 100.0);
   }
 
   void run() {
@@ -231,7 +231,7 @@ class FakeEngine {
   }
 
   const Workload& work_;
-  RowCost cost_;
+  CostModel cost_;
   int64_t free_;
   size_t next_job_ = 0;
   std::vector<PlanSequence> running_, waiting_;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 namespace dspark {
 namespace {
 
@@ -37,9 +39,11 @@ struct Table {
   int64_t free_blocks = 1000;
   ScheduleOptions options;
   std::array<double, kPools> usual_seconds = {};
-  RowCost cost;
+  std::optional<CostModel> cost;
 
-  Plan plan() const { return plan_step({running, waiting, free_blocks, &cost, usual_seconds}, options); }
+  Plan plan() const {
+    return plan_step({running, waiting, free_blocks, cost ? &*cost : nullptr, usual_seconds}, options);
+  }
 };
 
 // "7:64" for 64 rows of 7, "+7:64" if it comes in with them.
@@ -89,7 +93,9 @@ TEST(Plan, ABudgetFullOfDecodesLeavesPromptsAQuarter) {
 
 TEST(Plan, TheBudgetComesFromTheCostOfRows) {
   Table table;
-  for (int i = 0; i < 9; ++i) table.cost.observe(1, 3.0), table.cost.observe(512, 512.0);
+  std::vector<CostPoint> profile = {{1, 3.0}};
+  for (int rows = 8; rows <= 512; rows += 8) profile.push_back({rows, static_cast<double>(rows)});
+  table.cost = CostModel::create(profile, {}).value();
   table.running = {decoding(1, 50)};
   table.waiting = {waiting(2, 4000)};
   table.options.inter_token_ms = 100.0;

@@ -1,6 +1,7 @@
 // `dspark bench`: measurements of the machine and of what dspark reaches on it. Main thread and the pool's workers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
@@ -14,7 +15,8 @@
 namespace dspark {
 namespace {
 
-constexpr int64_t kDefaultPrompt = 512;                  // tokens, of prefill
+constexpr int64_t kDefaultPrompt = 512;  // tokens, of prefill
+constexpr int64_t kDefaultRequestPrompt = 64;
 constexpr int64_t kBandwidthBytes = int64_t{256} << 20;  // more than any cache, so that memory is measured
 
 Result<ExitCode> bench_kernels(const Settings& settings) {
@@ -167,14 +169,58 @@ Result<ExitCode> bench_prefill_command(const Settings& settings) {
   return ExitCode::kOk;
 }
 
+Result<ExitCode> bench_requests_command(const Settings& settings) {
+  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
+  Runner& runner = engine->runner();
+  const int64_t prompt = settings.get<"prompt-len">() == 0 ? kDefaultRequestPrompt : settings.get<"prompt-len">();
+  DSPARK_TRY(const RequestsBench report,
+             bench_requests(engine->loop(), engine->config().vocab, static_cast<int>(settings.get<"batch">()),
+                            static_cast<int>(prompt), static_cast<int>(settings.get<"steps">())));
+  const LoopStats& loop = report.loop;
+  const double steps = static_cast<double>(std::max<int64_t>(1, loop.steps));
+  if (!settings.get<"json">()) {
+    DSPARK_RETURN_IF_ERROR(write_output(fmt::format(
+        "{} requests at once, prompts of {}, answers of {}: {:.1f} tokens/s, {:.2f} s; {} steps, preemptions {}\n"
+        "a step, ms: forward {:.3f} draw {:.3f} plan {:.3f} deliver {:.3f}; gap {:.3f}, {:.2f}% of forward; planned "
+        "for "
+        "{:.2f}x of what steps took\n",
+        report.requests, report.prompt_tokens, report.answer_tokens, report.output_tokens_per_second, report.seconds,
+        loop.steps, loop.preemptions, 1e3 * loop.forward_seconds / steps, 1e3 * loop.draw_seconds / steps,
+        1e3 * loop.plan_seconds / steps, 1e3 * loop.deliver_seconds / steps, 1e3 * loop.gap_seconds / steps,
+        100 * report.gap_share(), loop.expected_seconds / std::max(1e-9, loop.actual_seconds))));
+    return ExitCode::kOk;
+  }
+  nlohmann::ordered_json json = header_json(settings, runner);
+  json.update({{"requests", report.requests},
+               {"prompt_len", report.prompt_tokens},
+               {"answer_len", report.answer_tokens},
+               {"tokens_per_second", report.output_tokens_per_second},
+               {"seconds", report.seconds},
+               {"steps", loop.steps},
+               {"preemptions", loop.preemptions},
+               {"forward_seconds", loop.forward_seconds},
+               {"draw_seconds", loop.draw_seconds},
+               {"plan_seconds", loop.plan_seconds},
+               {"deliver_seconds", loop.deliver_seconds},
+               {"gap_seconds", loop.gap_seconds},
+               {"gap_share", report.gap_share()},
+               {"draw_share", report.draw_share()},
+               {"expected_seconds", loop.expected_seconds},
+               {"actual_seconds", loop.actual_seconds}});
+  DSPARK_RETURN_IF_ERROR(write_json(json));
+  return ExitCode::kOk;
+}
+
 }  // namespace
 
 Result<ExitCode> cmd_bench(const Invocation& call) {
   const std::string& what = call.operands[0];
   if (what == "decode") return bench_decode_command(call.settings);
   if (what == "prefill") return bench_prefill_command(call.settings);
+  if (what == "requests") return bench_requests_command(call.settings);
   if (what == "kernels") return bench_kernels(call.settings);
-  return make_error(ErrorCode::kInvalidArgument, "{} cannot be measured; known: decode, prefill, kernels", quote(what));
+  return make_error(ErrorCode::kInvalidArgument, "{} cannot be measured; known: decode, prefill, requests, kernels",
+                    quote(what));
 }
 
 }  // namespace dspark
