@@ -152,6 +152,7 @@ void StepLoop::end_overdue() {
 
 // plan -> run -> draw -> deliver
 void StepLoop::step() {
+  pieces_.clear();
   const Plan plan = make_plan();
   make_room(plan);
   if (!gather(plan)) return;
@@ -161,11 +162,14 @@ void StepLoop::step() {
   if (options_.check_accounting) check_accounting();
 }
 
+// A step that failed as a whole takes the requests with it that had a part in it; where not even a plan could be made,
+// all of them.
 void StepLoop::abandon_step(const std::string& why) {
   log(LogLevel::kError, "a step failed: {}", why);
-  for (const Piece& piece : pieces_) {
-    end_request(*piece.branch->request, make_error(ErrorCode::kInternal, "the step of this request failed: {}", why));
-  }
+  const Error error = make_error(ErrorCode::kInternal, "the step of this request failed: {}", why);
+  for (const Piece& piece : pieces_) end_request(*piece.branch->request, error);
+  if (!pieces_.empty()) return;
+  for (auto& [id, request] : requests_) end_request(*request, error);
 }
 
 Plan StepLoop::make_plan() {
@@ -211,14 +215,16 @@ PlanSequence StepLoop::seen(const Branch& branch) const {
   return out;
 }
 
-// No further than the answer may go.
+// No further than the answer may go, and no further than the first guess that is no token.
 void StepLoop::guess_ahead(Branch& branch) {
   if (!options_.guess) return;
   const Request& request = branch.request->request;
+  const int length = static_cast<int>(branch.tokens.size());
+  const int room = std::min(request.max_tokens - branch.output, options_.context - length) - 1;
   branch.drafted = options_.guess(branch.request->id, branch.choice, branch.tokens);
-  const int room =
-      std::min(request.max_tokens - branch.output, options_.context - static_cast<int>(branch.tokens.size()));
-  branch.drafted.resize(std::min(branch.drafted.size(), static_cast<size_t>(std::max(0, room - 1))));
+  branch.drafted.resize(std::min(branch.drafted.size(), static_cast<size_t>(std::max(0, room))));
+  const auto is_token = [&](int32_t token) { return token >= 0 && token < limits_.vocab; };
+  branch.drafted.erase(std::find_if_not(branch.drafted.begin(), branch.drafted.end(), is_token), branch.drafted.end());
 }
 
 // What the cache has for those who wait changes while others run.

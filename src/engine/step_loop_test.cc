@@ -371,6 +371,46 @@ TEST(StepLoopFaults, AWorkersExceptionFailsItsRequestOnly) {
   check_fault([](std::span<float>) { throw std::runtime_error("a broken worker"); }, "a broken worker");
 }
 
+class ThrowingListener final : public Recorder {
+ public:
+  ThrowingListener() : Recorder(1) {}
+  bool on_token(const TokenEvent& event) override {
+    if (event.token >= 0 && ++tokens_ == 3) throw std::runtime_error("a broken listener");
+    return Recorder::on_token(event);
+  }
+
+ private:
+  int tokens_ = 0;
+};
+
+TEST(StepLoopFaults, AListenersExceptionFailsItsRequestOnly) {
+  LoopUnderTest test(kTiny, checked());
+  const Request request = greedy(numbers(40), 20);
+  const Outcome expected = test.run(request);
+  const auto broken = std::make_shared<ThrowingListener>();
+  ASSERT_TRUE(test.loop().submit(request, broken).ok());
+  EXPECT_EQ(test.run(request), expected);
+  EXPECT_EQ(broken->wait().error, ErrorCode::kInternal);
+  EXPECT_EQ(broken->wait().choices[0].tokens.size(), 2u);
+  test.expect_idle();
+}
+
+TEST(StepLoopFaults, AFailedPlanEndsWhoIsHereAndTheLoopGoesOn) {
+  LoopSetting setting = checked();
+  const auto fails = std::make_shared<std::atomic<bool>>(true);
+  setting.loop.guess = [fails](RequestId, int, std::span<const int32_t>) -> std::vector<int32_t> {
+    if (*fails) throw std::runtime_error("a broken guesser");
+    return {-1, 1 << 30};  // no tokens, and so not used
+  };
+  LoopUnderTest test(kTiny, setting);
+  const Request request = greedy(numbers(40), 20);
+  EXPECT_EQ(test.run(request).error, ErrorCode::kInternal);
+  *fails = false;
+  EXPECT_EQ(test.run(request).choices[0].tokens.size(), 20u);
+  EXPECT_EQ(test.loop().stats().drafted, 0);
+  test.expect_idle();
+}
+
 TEST(StepLoopFaults, ANanInAPromptsLogprobsFailsTheRequest) {
   LoopSetting setting = checked();
   setting.loop.disturb = [](RequestId, int, std::span<float> logits) { logits[0] = std::nanf(""); };

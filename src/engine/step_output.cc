@@ -66,7 +66,13 @@ void StepLoop::run_job(Job& job, DrawScratch& scratch) {
 
 void StepLoop::deliver() {
   for (const Piece& piece : pieces_) {
-    if (!piece.branch->request->ended) deliver_piece(piece);
+    ActiveRequest& request = *piece.branch->request;
+    if (request.ended) continue;
+    try {
+      deliver_piece(piece);
+    } catch (const std::exception& error) {
+      end_request(request, make_error(ErrorCode::kInternal, "delivering the answer failed: {}", error.what()));
+    }
   }
 }
 
