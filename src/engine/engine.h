@@ -27,6 +27,7 @@ struct EngineOptions {
   int context = 0;  // positions a sequence may have; 0: what the model was trained for
   ScheduleOptions schedule;
   int max_queue = 1024;  // requests that may wait
+  SpeculationOptions speculation;
 };
 
 struct GenerateRequest {
@@ -43,6 +44,7 @@ struct GenerateResult {
   uint64_t seed = 0;
   int prompt_tokens = 0;
   int cached_tokens = 0;  // of the prompt, whose KV was already there
+  int64_t drafted = 0, accepted = 0;
   double prompt_seconds = 0.0;
   double decode_seconds = 0.0;  // from the first token to the last
 };

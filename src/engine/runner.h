@@ -25,7 +25,7 @@ struct RunnerOptions {
   double kv_prealloc_ratio = 0.0;  // of it, taken at once
   int kv_shards = 1;
   std::optional<DType> quantize = {};
-  std::string digest_folder;  // where digests of model files are remembered; "" for nowhere
+  std::string digest_folder = {};  // where digests of model files are remembered; "" for nowhere
 };
 
 // One row for Runner: the sequence's next position.

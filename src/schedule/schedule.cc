@@ -137,11 +137,11 @@ class Planner {
     }
     if (state_.cost == nullptr || !state_.cost->known()) return std::min(kFirstChunk, options_.max_rows);
     // Prompts may double a step that is long by its decodes alone, or answers would keep prompts out for good.
-    const double most = std::max(options_.inter_token_ms, 2.0 * state_.cost->ms(decodes));
+    const double most = std::max(options_.inter_token_ms, 2.0 * state_.cost->ms({.rows = decodes}));
     int low = 1, high = options_.max_rows;
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (state_.cost->ms(decodes + middle) <= most) {
+      if (state_.cost->ms({.rows = decodes + middle}) <= most) {
         low = middle;
       } else {
         high = middle - 1;
@@ -293,7 +293,9 @@ class Planner {
     for (const Candidate& candidate : candidates_) {
       if (candidate.rows > 0 && candidate.pending() == 0) plan_.expected_tokens += candidate.sequence->branches;
     }
-    if (state_.cost != nullptr && plan_.rows() > 0) plan_.expected_ms = state_.cost->ms(plan_.rows());
+    if (state_.cost != nullptr && state_.cost->known() && plan_.rows() > 0) {
+      plan_.expected_ms = state_.cost->ms({.rows = plan_.rows()});
+    }
   }
 
   const ScheduleState& state_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "schedule/row_cost.h"
+#include "schedule/cost_model.h"
 
 namespace dspark {
 
@@ -65,7 +65,7 @@ struct PlanSequence {
 struct ScheduleState {
   std::span<const PlanSequence> running, waiting;
   int64_t free_blocks = 0;  // empty, or cached and held by nobody
-  const RowCost* cost = nullptr;
+  const CostModel* cost = nullptr;
   std::array<double, kPools> usual_seconds = {};  // P90 of the time to the first token, 0: not known yet
 };
 

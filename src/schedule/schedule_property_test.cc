@@ -60,7 +60,8 @@ Workload any_workload() {
 class FakeEngine {
  public:
   explicit FakeEngine(const Workload& work) : work_(work), free_(work.blocks) {
-    for (int i = 0; i < 3; ++i) cost_.observe(1, 3.0), cost_.observe(100, 100.0);
+    const std::vector<CostPoint> profile = {{1, 3.0}, {104, 100.0}};
+    cost_ = *CostModel::create(profile, {});
   }
 
   void run() {
@@ -231,7 +232,7 @@ class FakeEngine {
   }
 
   const Workload& work_;
-  RowCost cost_;
+  CostModel cost_;
   int64_t free_;
   size_t next_job_ = 0;
   std::vector<PlanSequence> running_, waiting_;

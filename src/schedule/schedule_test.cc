@@ -37,7 +37,7 @@ struct Table {
   int64_t free_blocks = 1000;
   ScheduleOptions options;
   std::array<double, kPools> usual_seconds = {};
-  RowCost cost;
+  CostModel cost;
 
   Plan plan() const { return plan_step({running, waiting, free_blocks, &cost, usual_seconds}, options); }
 };
@@ -89,7 +89,8 @@ TEST(Plan, ABudgetFullOfDecodesLeavesPromptsAQuarter) {
 
 TEST(Plan, TheBudgetComesFromTheCostOfRows) {
   Table table;
-  for (int i = 0; i < 9; ++i) table.cost.observe(1, 3.0), table.cost.observe(512, 512.0);
+  const std::vector<CostPoint> profile = {{1, 3.0}, {512, 512.0}};
+  table.cost = *CostModel::create(profile, {});
   table.running = {decoding(1, 50)};
   table.waiting = {waiting(2, 4000)};
   table.options.inter_token_ms = 100.0;

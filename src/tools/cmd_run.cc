@@ -54,6 +54,8 @@ nlohmann::ordered_json as_json(const Engine& engine, const GenerateResult& resul
           {"tokens", result.tokens},
           {"finish", finish_reason_name(result.finish)},
           {"seed", static_cast<int64_t>(result.seed)},
+          {"drafted", result.drafted},
+          {"accepted", result.accepted},
           {"prompt_tokens", result.prompt_tokens},
           {"load_seconds", engine.load_seconds()},
           {"prompt_seconds", result.prompt_seconds},
