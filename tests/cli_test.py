@@ -222,6 +222,20 @@ class Run(unittest.TestCase):
         self.assertEqual(self.answer("--temp", "0", "-n", "5", "-f", "-", stdin=b"Hello")["tokens"], wanted["tokens"])
         self.assertNotEqual(self.answer("--raw", "-p", "Hello", "-n", "5")["prompt_tokens"], wanted["prompt_tokens"])
 
+    def test_guessing_ahead_changes_no_token(self):
+        request = ["-p", "Hello there, how is it going?", "-n", "60", "--temp", "0"]
+        plain = self.answer(*request, "--enable-dspark", "off")
+        self.assertEqual((plain["drafted"], plain["accepted"]), (0, 0))
+        fixed = self.answer(*request, "--dspark-mode", "fixed:3")
+        self.assertGreater(fixed["drafted"], 0)
+        self.assertLessEqual(fixed["accepted"], fixed["drafted"])
+        for other in (fixed, self.answer(*request), self.answer(*request, "--dflash-max-reuse-depth", "2")):
+            self.assertEqual(other["tokens"], plain["tokens"])
+        self.assertTrue(self.answer(*request, "--compare")["compare"]["identical"])
+        done = dspark("run", "-m", self.MODEL, "-p", "Hi", "--dspark-mode", "fixed:99")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"fixed:99", done.stderr)
+
     def test_stop_text_ends_the_answer(self):
         whole = self.answer("-p", "Hello", "--seed", "3", "-n", "60", "--temp", "2", "--top-k", "0", "--min-p", "0")
         stop = whole["text"][20:23]
