@@ -19,9 +19,9 @@ configure: packages
 build: configure  ## build the command; it is then at build/dspark
 	@cmake --build --preset release --target dspark
 
-run: build  ## fetch the default model and generate from PROMPT="..."
+run: build  ## fetch the default model, answer PROMPT="..." with DSpark, and compare with plain decoding
 	@build/dspark pull smollm2-135m
-	@build/dspark run -p "$(PROMPT)"
+	@build/dspark run -p "$(PROMPT)" --temp 0 --max-tokens 256 --compare
 
 test: configure  ## build and run all tests, those on the real default model included
 	@cmake --build --preset release

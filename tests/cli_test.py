@@ -222,6 +222,20 @@ class Run(unittest.TestCase):
         self.assertEqual(self.answer("--temp", "0", "-n", "5", "-f", "-", stdin=b"Hello")["tokens"], wanted["tokens"])
         self.assertNotEqual(self.answer("--raw", "-p", "Hello", "-n", "5")["prompt_tokens"], wanted["prompt_tokens"])
 
+    def test_guessing_ahead_changes_no_token(self):
+        request = ["-p", "Hello there, how is it going?", "-n", "60", "--temp", "0"]
+        plain = self.answer(*request, "--enable-dspark", "off")
+        self.assertEqual((plain["drafted"], plain["accepted"]), (0, 0))
+        fixed = self.answer(*request, "--dspark-mode", "fixed:3")
+        self.assertGreater(fixed["drafted"], 0)
+        self.assertLessEqual(fixed["accepted"], fixed["drafted"])
+        for other in (fixed, self.answer(*request), self.answer(*request, "--dflash-max-reuse-depth", "2")):
+            self.assertEqual(other["tokens"], plain["tokens"])
+        self.assertTrue(self.answer(*request, "--compare")["compare"]["identical"])
+        done = dspark("run", "-m", self.MODEL, "-p", "Hi", "--dspark-mode", "fixed:99")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"fixed:99", done.stderr)
+
     def test_stop_text_ends_the_answer(self):
         whole = self.answer("-p", "Hello", "--seed", "3", "-n", "60", "--temp", "2", "--top-k", "0", "--min-p", "0")
         stop = whole["text"][20:23]
@@ -320,6 +334,33 @@ class Bench(unittest.TestCase):
         self.assertEqual((requests["requests"], requests["preemptions"]), (5, 0))
         self.assertGreaterEqual(requests["steps"], 4)
         self.assertGreater(self.bench("prefill", "--prompt-len", "20", "--repeats", "1")["tokens_per_second"], 0)
+
+
+class Sim(unittest.TestCase):
+    def test_planned_is_never_below_fixed_and_near_the_oracle(self):
+        done = dspark("sim", "--curve", "deepinfer", "--sim-steps", "300", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        points = json.loads(done.stdout)["points"]
+        self.assertEqual({(p["sequences"], p["survival"]) for p in points},
+                         {(n, s) for n in (16, 60, 96) for s in ("independent", "spread")})
+        for point in points:
+            self.assertGreaterEqual(point["gain_percent"], 0)
+            ratio = (100 + point["gain_percent"]) / (100 + point["oracle_gain_percent"])
+            self.assertGreaterEqual(ratio, 0.97)
+
+    def test_curve_and_traces_from_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            curve, traces = pathlib.Path(folder) / "curve.json", pathlib.Path(folder) / "traces.jsonl"
+            curve.write_text('[{"rows": 1, "ms": 4}, {"rows": 8, "ms": 5}, {"rows": 64, "ms": 30}]')
+            traces.write_text("[0.9, 0.8]\n[0.3, 0.2]\n")
+            done = dspark("sim", "--curve", curve, "--traces", traces, "--sequences", "1,4", "--block", "2",
+                          "--sim-steps", "50", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(json.loads(done.stdout)["points"]), 6)
+            curve.write_text('[{"rows": 0, "ms": 4}]')
+            done = dspark("sim", "--curve", curve)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(b'{"ms":4,"rows":0}', done.stderr)
 
 
 class Models(unittest.TestCase):

@@ -53,7 +53,7 @@ struct RequestsBench {
   int answer_tokens = 0;  // of each
   double seconds = 0.0;   // from the first submit to the last end
   double output_tokens_per_second = 0.0;
-  LoopStats loop;  // of these requests only
+  LoopStats loop = {};  // of these requests only
   // Of the forward passes' time.
   double gap_share() const { return loop.gap_seconds / loop.forward_seconds; }
   double draw_share() const { return loop.draw_seconds / loop.forward_seconds; }

@@ -8,6 +8,7 @@
 
 #include "base/exact_math.h"
 #include "base/sha256.h"
+#include "draft/ngram_drafter.h"
 #include "engine/model_text.h"
 
 namespace dspark {
@@ -52,6 +53,8 @@ class Collector final : public RequestListener {
   void on_end(const Status& status, const RequestStats& stats) override {
     result_.prompt_tokens = stats.prompt_tokens;
     result_.cached_tokens = stats.cached_tokens;
+    result_.drafted = stats.drafted;
+    result_.accepted = stats.accepted;
     result_.prompt_seconds = stats.queue_seconds + stats.prefill_seconds;
     result_.decode_seconds = stats.decode_seconds;
     // A caller who said stop knows: what there is of the answer is the result.
@@ -115,7 +118,11 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   const int context = options.context > 0 ? options.context : trained;
   std::unique_ptr<Engine> engine(
       new Engine(std::move(runner), std::move(tokenizer), std::move(chat_template), context));
-  StepLoopOptions loop = {.schedule = options.schedule, .context = context, .max_queue = options.max_queue};
+  StepLoopOptions loop = {.schedule = options.schedule,
+                          .context = context,
+                          .max_queue = options.max_queue,
+                          .speculation = options.speculation};
+  loop.drafters = {std::make_shared<NgramDrafter>(std::make_shared<NgramStore>(), kMostDrafted)};
   for (int32_t id = 0; id < engine->tokenizer_.size(); ++id) {
     if (engine->tokenizer_.is_end_of_generation(id)) loop.end_tokens.push_back(id);
   }
@@ -148,6 +155,7 @@ Result<GenerateResult> Engine::generate(const GenerateRequest& request, const To
   wanted.sampling = request.sampling;
   wanted.max_tokens = request.max_tokens;
   wanted.stop = request.stop;
+  wanted.draft_tokens = request.draft_tokens;
   DSPARK_TRY([[maybe_unused]] const RequestId id, loop_->submit(std::move(wanted), collector));
   return collector->wait();
 }

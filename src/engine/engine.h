@@ -27,6 +27,7 @@ struct EngineOptions {
   int context = 0;  // positions a sequence may have; 0: what the model was trained for
   ScheduleOptions schedule;
   int max_queue = 1024;  // requests that may wait
+  SpeculationOptions speculation;
 };
 
 struct GenerateRequest {
@@ -34,6 +35,7 @@ struct GenerateRequest {
   SamplingParams sampling;
   int max_tokens = 256;           // at most; the context is a limit of its own
   std::vector<std::string> stop;  // texts that end the answer and are not part of it
+  int draft_tokens = -1;          // guesses verified in a step at most; 0: none, -1: as the engine plans
 };
 
 struct GenerateResult {
@@ -43,6 +45,7 @@ struct GenerateResult {
   uint64_t seed = 0;
   int prompt_tokens = 0;
   int cached_tokens = 0;  // of the prompt, whose KV was already there
+  int64_t drafted = 0, accepted = 0;
   double prompt_seconds = 0.0;
   double decode_seconds = 0.0;  // from the first token to the last
 };

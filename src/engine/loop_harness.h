@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <condition_variable>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -110,6 +112,28 @@ struct LoopSetting {
   int64_t kv_blocks = 4000;
   int kv_shards = 1;
   StepLoopOptions loop = {};
+};
+
+// Drafts what a function says follows the tokens, and is sure of it.
+class ScriptedDrafter final : public Drafter {
+ public:
+  using Script = std::function<std::vector<int32_t>(std::span<const int32_t> tokens)>;
+  explicit ScriptedDrafter(Script script) : script_(std::move(script)) {}
+
+  std::string_view name() const override { return "scripted"; }
+  int max_tokens() const override { return 16; }
+  void propose(std::span<DraftRequest* const> requests) override {
+    for (DraftRequest* request : requests) {
+      request->draft.clear();
+      for (const int32_t token : script_(request->tokens)) {
+        if (static_cast<int>(request->draft.size()) == request->max_tokens) break;
+        request->draft.push_back({token, 1.0f, std::numeric_limits<float>::quiet_NaN()});
+      }
+    }
+  }
+
+ private:
+  Script script_;
 };
 
 // A model with its loop.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "engine/speculation.h"
+
 namespace dspark {
 
 struct LoopStats {
@@ -21,6 +23,7 @@ struct LoopStats {
   int64_t decode_rows = 0, prompt_rows = 0;  // computed
   int64_t drafted = 0, accepted = 0;
   int64_t preemptions = 0;
+  SpeculationStats speculation;
 
   // Seconds of all steps by phase; they add up to the time that the loop was not idle.
   double plan_seconds = 0.0;     // taking in requests, the plan, KV blocks

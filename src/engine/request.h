@@ -39,6 +39,7 @@ struct Request {
   bool include_stop_text = false;
   int prompt_logprobs = -1;  // how many top log-probabilities with each token of the prompt; -1: none at all
   Pooling pooling = Pooling::kMean;
+  int draft_tokens = -1;  // guesses verified in a step at most; 0: none, -1: as the engine plans
 
   std::string tenant;      // of the server's own knowledge; prefixes are shared within one tenant and salt only
   std::string cache_salt;  // the caller's, besides the tenant

@@ -11,7 +11,6 @@ namespace dspark {
 namespace {
 
 constexpr size_t kRefreshed = 16;      // waiting branches whose cached part is looked up in a step
-constexpr int kUnknownSteps = 4;       // after which the cost of rows is believed
 constexpr int kMostStalls = 8;         // plans of which nothing came, before the first in line is given up
 constexpr int kRowsWithLogprobs = 32;  // of a prompt whose log-probabilities are wanted, in one step: logits are large
 
@@ -31,7 +30,11 @@ Error closing() { return make_error(ErrorCode::kUnavailable, "the engine is clos
 }  // namespace
 
 StepLoop::StepLoop(Runner& runner, const Tokenizer& tokenizer, StepLoopOptions options)
-    : runner_(runner), tokenizer_(tokenizer), options_(std::move(options)), limits_(limits_of(runner, options_)) {
+    : runner_(runner),
+      tokenizer_(tokenizer),
+      options_(std::move(options)),
+      limits_(limits_of(runner, options_)),
+      speculation_(options_.speculation, options_.drafters) {
   for (int i = 0; i < runner.pool().size(); ++i) scratch_.emplace_back(runner.ops());
   thread_ = std::thread([this] { main(); });
 }
@@ -176,15 +179,13 @@ Plan StepLoop::make_plan() {
   refresh_cached();
   plan_running_.clear();
   plan_waiting_.clear();
-  for (Branch* branch : running_) {
-    if (branch->decodes()) guess_ahead(*branch);
-    plan_running_.push_back(seen(*branch));
-  }
+  speculate();
+  for (const Branch* branch : running_) plan_running_.push_back(seen(*branch));
   for (const Branch* branch : waiting_) plan_waiting_.push_back(seen(*branch));
   const ScheduleState state = {.running = plan_running_,
                                .waiting = plan_waiting_,
                                .free_blocks = runner_.kv().available_blocks(),
-                               .cost = stats_.steps < kUnknownSteps ? nullptr : &cost_,
+                               .cost = &cost_,
                                .usual_seconds = usual_seconds_};
   Plan plan = plan_step(state, options_.schedule);
   if (log_enabled(LogLevel::kDebug))
@@ -215,16 +216,26 @@ PlanSequence StepLoop::seen(const Branch& branch) const {
   return out;
 }
 
-// No further than the answer may go, and no further than the first guess that is no token.
-void StepLoop::guess_ahead(Branch& branch) {
-  if (!options_.guess) return;
-  const Request& request = branch.request->request;
-  const int length = static_cast<int>(branch.tokens.size());
-  const int room = std::min(request.max_tokens - branch.output, options_.context - length) - 1;
-  branch.drafted = options_.guess(branch.request->id, branch.choice, branch.tokens);
-  branch.drafted.resize(std::min(branch.drafted.size(), static_cast<size_t>(std::max(0, room))));
-  const auto is_token = [&](int32_t token) { return token >= 0 && token < limits_.vocab; };
-  branch.drafted.erase(std::find_if_not(branch.drafted.begin(), branch.drafted.end(), is_token), branch.drafted.end());
+// Guesses for those that decode, no further than their answers may go.
+void StepLoop::speculate() {
+  std::vector<Speculated> guesses;
+  std::vector<Branch*> branches;
+  for (Branch* branch : running_) {
+    if (!branch->decodes()) continue;
+    const Request& request = branch->request->request;
+    const int tokens = static_cast<int>(branch->tokens.size());
+    int room = std::min(request.max_tokens - branch->output, options_.context - tokens) - 1;
+    if (request.draft_tokens >= 0) room = std::min(room, request.draft_tokens);
+    branches.push_back(branch);
+    guesses.push_back({.id = branch->id, .tokens = branch->tokens, .blocks = branch->kv.table(), .room = room});
+  }
+  std::vector<Speculated*> choices;
+  for (Speculated& guess : guesses) choices.push_back(&guess);
+  speculation_.propose(choices, cost_);
+  for (size_t i = 0; i < branches.size(); ++i) {
+    branches[i]->drafted.clear();
+    for (const DraftToken& token : guesses[i].draft) branches[i]->drafted.push_back(token.token);
+  }
 }
 
 // What the cache has for those who wait changes while others run.
@@ -292,6 +303,7 @@ bool StepLoop::gather(const Plan& plan) {
   pieces_.clear();
   jobs_.clear();
   logit_rows_ = 0;
+  shape_ = {};
   for (const PlanPiece& piece : plan.decodes) add_piece(find(piece.id), piece.rows);
   for (const PlanPiece& piece : plan.chunks) add_piece(find(piece.id), piece.rows);
   if (!rows_.empty()) {
@@ -328,6 +340,7 @@ void StepLoop::add_piece(Branch& branch, int rows) {
     row.wants_final = request.request.work == Work::kEmbed &&
                       (request.request.pooling == Pooling::kMean || position + 1 == request.prompt_length());
     rows_.push_back(row);
+    shape_.context += position + 1;
   }
   piece.jobs = jobs_.size() - piece.first_job;
   pieces_.push_back(piece);
@@ -360,11 +373,12 @@ Status StepLoop::compute(const Plan& plan) {
   computed_ = mark_;
   drawn_seconds_ = 0.0;
   const double seconds = seconds_between(start, mark_);
-  if (plan.expected_ms > 0.0) {
-    stats_.expected_seconds += plan.expected_ms * 1e-3;
+  shape_.rows = static_cast<int>(rows_.size());
+  if (cost_.known()) {
+    stats_.expected_seconds += cost_.ms(shape_) * 1e-3;
     stats_.actual_seconds += seconds;
   }
-  cost_.observe({.rows = static_cast<int>(rows_.size())}, seconds * 1e3);
+  cost_.observe(shape_, seconds * 1e3);
   ++stats_.steps;
   stats_.decode_rows += plan.decode_rows;
   stats_.prompt_rows += static_cast<int64_t>(rows_.size()) - plan.decode_rows;
@@ -389,6 +403,7 @@ void StepLoop::publish() {
   lap(&stats_.deliver_seconds);
   stats_.running = static_cast<int>(running_.size());
   stats_.waiting = static_cast<int>(waiting_.size());
+  stats_.speculation = speculation_.stats();
   const std::lock_guard lock(mutex_);
   stats_.draining = draining_;
   published_ = stats_;

@@ -23,6 +23,7 @@
 #include "engine/loop_stats.h"
 #include "engine/request.h"
 #include "engine/runner.h"
+#include "engine/speculation.h"
 #include "schedule/schedule.h"
 
 namespace dspark {
@@ -32,13 +33,13 @@ struct StepLoopOptions {
   int context = 0;                       // positions a sequence may have
   int max_queue = 1024;                  // requests that may wait
   std::vector<int32_t> end_tokens = {};  // the model's own
+  SpeculationOptions speculation = {};
+  std::vector<std::shared_ptr<Drafter>> drafters = {};  // in the order of preference
 
   // Walks the whole KV cache after every step, and stops the program at the first thing wrong. For tests.
   bool check_accounting = false;
   // Sees a row's logits before they are used, and may break them or throw. On the workers. For tests of faults.
   std::function<void(RequestId, int choice, std::span<float> logits)> disturb = {};
-  // Guesses what follows the tokens of a choice; the guesses are verified in its next step. On the step thread.
-  std::function<std::vector<int32_t>(RequestId, int choice, std::span<const int32_t> tokens)> guess = {};
 };
 
 class StepLoop final : public Serving {
@@ -87,7 +88,7 @@ class StepLoop final : public Serving {
 
   Plan make_plan();
   PlanSequence seen(const Branch& branch) const;
-  void guess_ahead(Branch& branch);
+  void speculate();
   void refresh_cached();
   void make_room(const Plan& plan);
   void admit(Branch& branch);
@@ -143,6 +144,8 @@ class StepLoop final : public Serving {
   size_t refreshed_ = 0;  // of waiting_, whose cached part was looked up last
   int stalled_ = 0;       // plans in a row of which nothing came
   CostModel cost_;
+  Speculation speculation_;
+  StepShape shape_;                                             // of the step
   std::array<std::deque<double>, kPools> first_token_seconds_;  // of recent requests
   std::array<double, kPools> usual_seconds_ = {};               // their P90
   std::vector<PlanSequence> plan_running_, plan_waiting_;

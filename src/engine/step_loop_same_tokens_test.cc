@@ -128,13 +128,14 @@ TEST_F(SameTokens, WhateverIsGuessed) {
   for (const int right : {0, 2, 100}) {
     LoopSetting setting = checked(2, 64);
     setting.kv_blocks = 40;
-    setting.loop.guess = [&next, right](RequestId, int, std::span<const int32_t> tokens) {
+    setting.loop.speculation.fixed = 5;
+    setting.loop.drafters = {std::make_shared<ScriptedDrafter>([&next, right](std::span<const int32_t> tokens) {
       const auto found = next.find({tokens.begin(), tokens.end()});
       std::vector<int32_t> out = found == next.end() ? std::vector<int32_t>{1, 2, 3} : found->second;
       out.resize(5, 7);
       for (size_t i = static_cast<size_t>(right); i < out.size(); ++i) out[i] = (out[i] + 1) % 200;
       return out;
-    };
+    })};
     const LoopStats stats = check(setting, fmt::format("{} right guesses", right));
     EXPECT_GT(stats.drafted, 1000);
     if (right == 100) {

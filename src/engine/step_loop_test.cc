@@ -395,22 +395,6 @@ TEST(StepLoopFaults, AListenersExceptionFailsItsRequestOnly) {
   test.expect_idle();
 }
 
-TEST(StepLoopFaults, AFailedPlanEndsWhoIsHereAndTheLoopGoesOn) {
-  LoopSetting setting = checked();
-  const auto fails = std::make_shared<std::atomic<bool>>(true);
-  setting.loop.guess = [fails](RequestId, int, std::span<const int32_t>) -> std::vector<int32_t> {
-    if (*fails) throw std::runtime_error("a broken guesser");
-    return {-1, 1 << 30};  // no tokens, and so not used
-  };
-  LoopUnderTest test(kTiny, setting);
-  const Request request = greedy(numbers(40), 20);
-  EXPECT_EQ(test.run(request).error, ErrorCode::kInternal);
-  *fails = false;
-  EXPECT_EQ(test.run(request).choices[0].tokens.size(), 20u);
-  EXPECT_EQ(test.loop().stats().drafted, 0);
-  test.expect_idle();
-}
-
 TEST(StepLoopFaults, ANanInAPromptsLogprobsFailsTheRequest) {
   LoopSetting setting = checked();
   setting.loop.disturb = [](RequestId, int, std::span<float> logits) { logits[0] = std::nanf(""); };

@@ -176,11 +176,19 @@ void StepLoop::accept(const Piece& piece) {
   const std::vector<int32_t> drafted = std::exchange(branch.drafted, {});
   request.stats.drafted += static_cast<int64_t>(drafted.size());
   stats_.drafted += static_cast<int64_t>(drafted.size());
+  int accepted = 0;
+  while (accepted < static_cast<int>(drafted.size()) &&
+         !jobs_[piece.first_job + static_cast<size_t>(accepted)].failure &&
+         jobs_[piece.first_job + static_cast<size_t>(accepted)].drawn.token == drafted[static_cast<size_t>(accepted)]) {
+    ++accepted;
+  }
+  request.stats.accepted += accepted;
+  stats_.accepted += accepted;
+  speculation_.verified(branch.id, accepted);
   for (size_t i = 0; i < piece.jobs; ++i) {
     const Job& job = jobs_[piece.first_job + i];
     if (job.failure) return end_request(request, *job.failure);
-    const bool matches = i < drafted.size() && drafted[i] == job.drawn.token;
-    if (matches) ++request.stats.accepted, ++stats_.accepted;
+    const bool matches = static_cast<int>(i) < accepted;
     if (!take_token(branch, job.drawn, matches) || !matches) return;
     branch.kv.commit({&drafted[i], 1});
   }
@@ -225,6 +233,7 @@ void StepLoop::end_choice(Branch& branch, FinishReason reason, std::optional<int
   if (branch.state == Branch::State::kEnded) return;
   std::erase(branch.state == Branch::State::kWaiting ? waiting_ : running_, &branch);
   branch.state = Branch::State::kEnded;
+  speculation_.release(branch.id);
   branch.kv.close(KvTail::kKeep);
   --branch.request->open_choices;
   std::string text;
@@ -248,6 +257,7 @@ void StepLoop::end_request(ActiveRequest& request, const Status& status) {
     if (branch->state == Branch::State::kWaiting) std::erase(waiting_, branch.get());
     if (branch->state == Branch::State::kRunning) std::erase(running_, branch.get());
     branch->state = Branch::State::kEnded;
+    speculation_.release(branch->id);
     branch->kv.close(KvTail::kDrop);
   }
   ++stats_.requests;

@@ -21,8 +21,9 @@ constexpr double kTerm = 0.3;         // of the terms beyond the rows
 constexpr double kSettleSteps = 500;  // a size unseen for so long is as unsure as its neighbours' word for it
 constexpr double kOutlier = 3.0;      // surprises beyond so many deviations count as that many
 
-constexpr double kGuessedRowShare = 0.1;  // a further row's cost to the first one's, without a profile
-constexpr double kDoubt = 2.0;            // an outlier multiplies the variance of what it speaks about
+constexpr double kGuessedContextShare = 3e-4;  // a position looked at to the first row, without a profile
+constexpr double kGuessedRowShare = 0.1;       // a further row's cost to the first one's, without a profile
+constexpr double kDoubt = 2.0;                 // an outlier multiplies the variance of what it speaks about
 
 // The nearest non-decreasing sequence, in logarithms.
 void pool_violators(std::span<double> values) {
@@ -69,6 +70,7 @@ CostModel::CostModel() {
     sizes_[static_cast<size_t>(i)] = {std::log(ms), square(kGuessed), true};
   }
   mood_ = {0.0, square(kGuessed)};
+  terms_.context_ms = kGuessedContextShare;
   for (Belief* term : {&context_, &draft_, &experts_}) *term = {0.0, square(kTerm)};
   refresh();
 }
@@ -77,6 +79,7 @@ Result<CostModel> CostModel::create(std::span<const CostPoint> profile, const Co
   if (profile.empty()) return make_error(ErrorCode::kInvalidArgument, "a cost profile without points, expected some");
   CostModel model;
   model.sizes_ = {};
+  model.known_ = true;
   model.terms_ = terms;
   model.mood_.variance = square(kMoodDrift);
   for (const CostPoint& point : profile) {
@@ -173,6 +176,7 @@ double CostModel::ms(const StepShape& shape) const {
 
 void CostModel::observe(const StepShape& shape, double actual_ms) {
   if (shape.rows == 0 || !std::isfinite(actual_ms) || actual_ms <= 0.0) return;
+  known_ = true;
   const double expected_ms = ms(shape);
   const double surprise = std::log(actual_ms / expected_ms);
   steps_off_ = std::abs(surprise) > std::log(2.0) ? steps_off_ + 1 : 0;

@@ -43,6 +43,9 @@ class CostModel {
   // kInvalidArgument for an empty profile and for rows or times that are not positive and finite.
   static Result<CostModel> create(std::span<const CostPoint> profile, const CostTerms& terms);
 
+  // Whether there was a profile, or a step.
+  bool known() const { return known_; }
+
   // Expected time of a step. Grows with the rows.
   double ms(const StepShape& shape) const;
 
@@ -82,6 +85,7 @@ class CostModel {
   CostTerms terms_;
   Belief mood_, context_, draft_, experts_;
   int steps_off_ = 0;
+  bool known_ = false;
 };
 
 }  // namespace dspark

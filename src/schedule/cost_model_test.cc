@@ -138,7 +138,7 @@ TEST(CostModel, APoisonedSizeFadesUntilItIsTriedAgain) {
   CostModel model = model_of(points);
   EXPECT_GT(model.ms({.rows = 8}), 1.5 * staircase(8));
   std::mt19937 random(6);
-  run_steps(model, 5000, 1.0, random, {1, 4, 16});  // the planner stays away from it
+  run_steps(model, 5000, 1.0, random, {1, 4, 16});        // the planner stays away from it
   EXPECT_LT(model.ms({.rows = 8}), 1.35 * staircase(8));  // what 6 and 9 rows say
   run_steps(model, 3, 1.0, random, {8});
   EXPECT_NEAR(model.ms({.rows = 8}), staircase(8), 0.15 * staircase(8));

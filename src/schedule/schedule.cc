@@ -135,7 +135,7 @@ class Planner {
     if (options_.step_budget > 0) {
       return std::clamp(options_.step_budget - decodes, std::max(1, options_.step_budget / 4), options_.max_rows);
     }
-    if (state_.cost == nullptr) return std::min(kFirstChunk, options_.max_rows);
+    if (state_.cost == nullptr || !state_.cost->known()) return std::min(kFirstChunk, options_.max_rows);
     // Prompts may double a step that is long by its decodes alone, or answers would keep prompts out for good.
     const double most = std::max(options_.inter_token_ms, 2.0 * state_.cost->ms({.rows = decodes}));
     int low = 1, high = options_.max_rows;
@@ -293,7 +293,9 @@ class Planner {
     for (const Candidate& candidate : candidates_) {
       if (candidate.rows > 0 && candidate.pending() == 0) plan_.expected_tokens += candidate.sequence->branches;
     }
-    if (state_.cost != nullptr && plan_.rows() > 0) plan_.expected_ms = state_.cost->ms({.rows = plan_.rows()});
+    if (state_.cost != nullptr && state_.cost->known() && plan_.rows() > 0) {
+      plan_.expected_ms = state_.cost->ms({.rows = plan_.rows()});
+    }
   }
 
   const ScheduleState& state_;

@@ -60,7 +60,8 @@ Workload any_workload() {
 class FakeEngine {
  public:
   explicit FakeEngine(const Workload& work) : work_(work), free_(work.blocks) {
-    for (int i = 0; i < 3; ++i) cost_.observe({.rows = 1}, 3.0), cost_.observe({.rows = 100}, 100.0);
+    const std::vector<CostPoint> profile = {{1, 3.0}, {104, 100.0}};
+    cost_ = *CostModel::create(profile, {});
   }
 
   void run() {

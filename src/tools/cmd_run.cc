@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -54,6 +56,8 @@ nlohmann::ordered_json as_json(const Engine& engine, const GenerateResult& resul
           {"tokens", result.tokens},
           {"finish", finish_reason_name(result.finish)},
           {"seed", static_cast<int64_t>(result.seed)},
+          {"drafted", result.drafted},
+          {"accepted", result.accepted},
           {"prompt_tokens", result.prompt_tokens},
           {"load_seconds", engine.load_seconds()},
           {"prompt_seconds", result.prompt_seconds},
@@ -73,6 +77,53 @@ Result<GenerateResult> answer(Engine& engine, const GenerateRequest& request, bo
   return result;
 }
 
+// The same request again, plain and with guesses in turn: what guessing brings, and that it changes nothing.
+struct Comparison {
+  static constexpr int kRounds = 3;
+  double plain_per_second = 0.0, guessed_per_second = 0.0;  // medians
+  double tokens_per_step = 0.0;
+  bool identical = true;
+};
+
+Result<Comparison> compare(Engine& engine, GenerateRequest request, const GenerateResult& shown,
+                           const InterruptScope& interrupt) {
+  Comparison out;
+  std::array<double, Comparison::kRounds> plain, guessed;
+  const size_t steps = std::max<size_t>(1, shown.tokens.size()) - 1;
+  for (size_t round = 0; round < Comparison::kRounds; ++round) {
+    for (const bool guesses : {false, true}) {
+      request.draft_tokens = guesses ? -1 : 0;
+      DSPARK_TRY(const GenerateResult again, answer(engine, request, true, interrupt));
+      if (again.finish == FinishReason::kCancelled) return make_error(ErrorCode::kCancelled, "stopped");
+      (guesses ? guessed : plain)[round] = per_second(steps, again.decode_seconds);
+      out.identical = out.identical && again.tokens == shown.tokens;
+    }
+  }
+  std::sort(plain.begin(), plain.end());
+  std::sort(guessed.begin(), guessed.end());
+  out.plain_per_second = plain[Comparison::kRounds / 2];
+  out.guessed_per_second = guessed[Comparison::kRounds / 2];
+  const double verified = static_cast<double>(steps) - static_cast<double>(shown.accepted);
+  out.tokens_per_step = verified > 0.0 ? static_cast<double>(steps) / verified : 0.0;
+  return out;
+}
+
+nlohmann::ordered_json as_json(const Comparison& comparison) {
+  return {{"plain_tokens_per_second", comparison.plain_per_second},
+          {"dspark_tokens_per_second", comparison.guessed_per_second},
+          {"tokens_per_step", comparison.tokens_per_step},
+          {"identical", comparison.identical}};
+}
+
+std::string as_text(const Comparison& comparison, size_t tokens) {
+  return fmt::format(
+      "\nplain decoding {:>7.0f} tokens/s\nwith DSpark    {:>7.0f} tokens/s   {:.2f}x, {:.2f} tokens a step\n{}\n",
+      comparison.plain_per_second, comparison.guessed_per_second,
+      comparison.guessed_per_second / std::max(comparison.plain_per_second, 1e-9), comparison.tokens_per_step,
+      comparison.identical ? fmt::format("the {} tokens are identical", tokens)
+                           : std::string("THE TOKENS DIFFER, which must never happen: please report it"));
+}
+
 Result<ExitCode> answer_once(const Settings& settings, Engine& engine, const std::string& prompt) {
   const bool json = settings.get<"json">();
   GenerateRequest request = request_of(settings);
@@ -86,8 +137,18 @@ Result<ExitCode> answer_once(const Settings& settings, Engine& engine, const std
   }
   const InterruptScope interrupt;
   DSPARK_TRY(const GenerateResult result, answer(engine, request, json, interrupt));
-  DSPARK_RETURN_IF_ERROR(json ? write_json(as_json(engine, result)) : write_output("\n"));
+  nlohmann::ordered_json report = as_json(engine, result);
+  std::string text = "\n";
+  bool identical = true;
+  if (settings.get<"compare">() && result.finish != FinishReason::kCancelled) {
+    DSPARK_TRY(const Comparison comparison, compare(engine, request, result, interrupt));
+    report["compare"] = as_json(comparison);
+    text += as_text(comparison, result.tokens.size());
+    identical = comparison.identical;
+  }
+  DSPARK_RETURN_IF_ERROR(json ? write_json(report) : write_output(text));
   if (settings.get<"stats">()) print_stats(engine, result);
+  if (!identical) return ExitCode::kFailure;
   return result.finish == FinishReason::kCancelled ? ExitCode::kInterrupted : ExitCode::kOk;
 }
 

@@ -1,6 +1,9 @@
 // See compute.h. Main thread.
 #include "tools/compute.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "base/cache_dir.h"
 #include "base/cpu.h"
 #include "base/log.h"
@@ -25,6 +28,27 @@ Result<ScheduleOptions> schedule_options(const Settings& settings) {
   return options;
 }
 
+Result<SpeculationOptions> speculation_options(const Settings& settings) {
+  SpeculationOptions options;
+  options.enabled = settings.get<"enable-dspark">() != "off" && settings.get<"enable-mtp-varlen">();
+  options.floor = settings.get<"dflash-validation-threshold">();
+  // The smallest cap that is set wins.
+  for (const int64_t cap : {settings.get<"dflash-max-reuse-depth">(), settings.get<"nextn-decode">()}) {
+    if (cap > 0) options.most_tokens = std::min(options.most_tokens, static_cast<int>(cap));
+  }
+  const std::string& mode = settings.get<"dspark-mode">();
+  constexpr std::string_view kFixed = "fixed:";
+  if (mode == "planned") return options;
+  const std::string_view digits = std::string_view(mode).substr(std::min(mode.size(), kFixed.size()));
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), options.fixed);
+  if (!mode.starts_with(kFixed) || error != std::errc() || end != digits.data() + digits.size() || options.fixed < 0 ||
+      options.fixed > kMostDrafted) {
+    return make_error(ErrorCode::kInvalidArgument, "dspark-mode '{}', expected planned, or fixed:K with K from 0 to {}",
+                      mode, kMostDrafted);
+  }
+  return options;
+}
+
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   const ThreadPool::Options pool = pool_options(settings);
   EngineOptions options;
@@ -41,6 +65,7 @@ Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   }
   options.context = static_cast<int>(settings.get<"context">());
   DSPARK_TRY(options.schedule, schedule_options(settings));
+  DSPARK_TRY(options.speculation, speculation_options(settings));
   options.max_queue = static_cast<int>(settings.get<"max-queue">());
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));
   log(LogLevel::kInfo, "loading {} with {} threads, {} kernels, {} keys and values", options.model, pool.threads,

@@ -1,0 +1,159 @@
+#include "engine/speculation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace dspark {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Proposes the same to everybody, and remembers what it hears.
+class Fixed final : public Drafter {
+ public:
+  explicit Fixed(std::vector<float> survival, int32_t token = 7) : survival_(std::move(survival)), token_(token) {}
+
+  std::string_view name() const override { return "fixed"; }
+  int max_tokens() const override { return 8; }
+  void propose(std::span<DraftRequest* const> requests) override {
+    for (DraftRequest* request : requests) {
+      asked.push_back(request->sequence);
+      request->broken = broken;
+      for (size_t i = 0; i < survival_.size() && static_cast<int>(i) < request->max_tokens; ++i) {
+        request->draft.push_back({token_, survival_[i], std::numeric_limits<float>::quiet_NaN()});
+      }
+    }
+  }
+  void verified(const VerifiedDraft& result) override { heard.emplace_back(result.draft.size(), result.accepted); }
+  void release(uint64_t sequence) override { released.push_back(sequence); }
+
+  bool broken = false;
+  std::vector<uint64_t> asked, released;
+  std::vector<std::pair<size_t, int>> heard;
+
+ private:
+  std::vector<float> survival_;
+  int32_t token_;
+};
+
+CostModel cost_of(double slope) {
+  std::vector<CostPoint> points;
+  for (int rows = 1; rows <= 32; ++rows) points.push_back({rows, 4.0 + slope * (rows - 1)});
+  return *CostModel::create(points, {});
+}
+
+struct Bench {
+  std::vector<int32_t> tokens = {1, 2, 3};
+
+  // The drafts of so many choices, all with this room.
+  std::vector<std::vector<int32_t>> drafts(Speculation& speculation, const CostModel& cost, int count, int room = 8) {
+    std::vector<Speculated> choices;
+    for (int i = 0; i < count; ++i) {
+      choices.push_back({.id = static_cast<uint64_t>(i) + 1, .tokens = tokens, .room = room});
+    }
+    std::vector<Speculated*> pointers;
+    for (Speculated& choice : choices) pointers.push_back(&choice);
+    speculation.propose(pointers, cost);
+    std::vector<std::vector<int32_t>> out;
+    for (const Speculated& choice : choices) {
+      out.emplace_back();
+      for (const DraftToken& token : choice.draft) out.back().push_back(token.token);
+    }
+    return out;
+  }
+};
+
+TEST(Speculation, VerifiesWhatPays) {
+  auto drafter = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.5f, 0.05f});
+  Speculation speculation({}, {drafter});
+  EXPECT_THAT(Bench().drafts(speculation, cost_of(0.4), 1), ElementsAre(ElementsAre(7, 7)));
+  EXPECT_THAT(Bench().drafts(speculation, cost_of(8.0), 1), ElementsAre(IsEmpty()));
+}
+
+TEST(Speculation, TheBetterProposalCounts) {
+  auto weak = std::make_shared<Fixed>(std::vector<float>{0.4f}, 1),
+       strong = std::make_shared<Fixed>(std::vector<float>{0.8f, 0.7f}, 2),
+       equal = std::make_shared<Fixed>(std::vector<float>{0.8f, 0.7f}, 3);
+  Speculation speculation({}, {weak, strong, equal});
+  EXPECT_THAT(Bench().drafts(speculation, cost_of(0.1), 1), ElementsAre(ElementsAre(2, 2)));
+  speculation.verified(1, 1);
+  EXPECT_THAT(strong->heard, ElementsAre(std::pair<size_t, int>(2, 1)));
+  EXPECT_THAT(weak->heard, IsEmpty());
+  EXPECT_THAT(equal->heard, IsEmpty());
+}
+
+TEST(Speculation, ObeysItsSettings) {
+  const std::vector<float> survival = {0.9f, 0.8f, 0.7f, 0.6f};
+  const auto depth = [&](SpeculationOptions options, int room = 8) {
+    Speculation speculation(options, {std::make_shared<Fixed>(survival)});
+    return Bench().drafts(speculation, cost_of(0.1), 1, room)[0].size();
+  };
+  EXPECT_EQ(depth({}), 4u);
+  EXPECT_EQ(depth({.enabled = false}), 0u);
+  EXPECT_EQ(depth({.fixed = 0}), 0u);
+  EXPECT_EQ(depth({.fixed = 3}), 3u);
+  EXPECT_EQ(depth({.most_tokens = 2}), 2u);
+  EXPECT_EQ(depth({.floor = 0.75}), 2u);
+  EXPECT_EQ(depth({}, 1), 1u);
+  EXPECT_EQ(depth({}, 0), 0u);
+  EXPECT_EQ(depth({}, -3), 0u);
+}
+
+TEST(Speculation, ABrokenDrafterLosesItsDraftAndNothingElse) {
+  auto broken = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.9f}, 1);
+  broken->broken = true;
+  auto sound = std::make_shared<Fixed>(std::vector<float>{0.5f}, 2);
+  Speculation speculation({}, {broken, sound});
+  EXPECT_THAT(Bench().drafts(speculation, cost_of(0.1), 1), ElementsAre(ElementsAre(2)));
+  EXPECT_EQ(speculation.stats().broken, 1);
+}
+
+TEST(Speculation, AChoiceThatKeepsFailingPausesAndTriesAgain) {
+  auto drafter = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.8f});
+  Speculation speculation({}, {drafter});
+  const CostModel cost = cost_of(0.1);
+  std::vector<size_t> drafted;
+  for (int step = 0; step < 30; ++step) {
+    drafted.push_back(Bench().drafts(speculation, cost, 1)[0].size());
+    speculation.verified(1, 0);
+  }
+  // Five failures, eight steps of rest, five failures, and so on.
+  for (size_t step = 0; step < drafted.size(); ++step) {
+    const bool rests = (step >= 5 && step < 13) || step >= 18;
+    EXPECT_EQ(drafted[step], rests ? 0u : 2u) << step;
+  }
+  EXPECT_EQ(speculation.stats().pauses, 2);
+  EXPECT_EQ(speculation.stats().failures, 10);
+}
+
+TEST(Speculation, CountsByPlace) {
+  auto drafter = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.8f, 0.7f});
+  Speculation speculation({}, {drafter});
+  const CostModel cost = cost_of(0.01);
+  for (const int accepted : {3, 1, 0}) {
+    Bench().drafts(speculation, cost, 1);
+    speculation.verified(1, accepted);
+  }
+  const SpeculationStats& stats = speculation.stats();
+  EXPECT_EQ(stats.verifications, 3);
+  EXPECT_EQ(stats.failures, 1);
+  EXPECT_THAT(std::vector<int64_t>(stats.verified.begin(), stats.verified.begin() + 4), ElementsAre(3, 3, 3, 0));
+  EXPECT_THAT(std::vector<int64_t>(stats.accepted.begin(), stats.accepted.begin() + 4), ElementsAre(2, 1, 1, 0));
+  EXPECT_NEAR(stats.expected_accepted, 3 * 2.4, 1e-5);
+}
+
+TEST(Speculation, WhoHasEndedIsForgotten) {
+  auto drafter = std::make_shared<Fixed>(std::vector<float>{0.9f});
+  Speculation speculation({}, {drafter});
+  Bench().drafts(speculation, cost_of(0.1), 2);
+  speculation.release(1);
+  speculation.verified(1, 1);  // nobody's
+  EXPECT_THAT(drafter->released, ElementsAre(1u));
+  EXPECT_EQ(speculation.stats().verifications, 0);
+}
+
+}  // namespace
+}  // namespace dspark
