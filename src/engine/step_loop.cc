@@ -258,7 +258,8 @@ void StepLoop::make_room(const Plan& plan) {
   }
   for (const uint64_t id : plan.overtaken) ++find(id).overtaken;
   for (const PlanPiece& piece : plan.chunks) {
-    if (piece.admitted) admit(find(piece.id));
+    // Not if another choice has ended its request just now.
+    if (piece.admitted && find(piece.id).state == Branch::State::kWaiting) admit(find(piece.id));
   }
 }
 
