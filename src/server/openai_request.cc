@@ -27,7 +27,7 @@ T value_or(const Json& body, std::string_view name, T fallback) {
   return value.is_null() ? fallback : value.get<T>();
 }
 
-std::variant<Json, ApiError> parse_body(std::string_view body, Endpoint endpoint, const RequestLimits& limits,
+std::variant<Json, ApiError> parse_body(std::string_view body, Endpoint endpoint, const ApiLimits& limits,
                                         std::vector<std::string>* ignored) {
   auto parsed = parse_ordered_json(body, "the body",
                                    {.max_bytes = limits.max_body_bytes, .max_depth = 64, .max_values = 4'000'000});
@@ -63,7 +63,7 @@ std::optional<ApiError> read_tokens(const Json& list, const std::string& path, i
 }
 
 // A string, a list of strings, tokens, or a list of lists of tokens.
-std::optional<ApiError> read_prompts(const Json& value, const std::string& name, const RequestLimits& limits,
+std::optional<ApiError> read_prompts(const Json& value, const std::string& name, const ApiLimits& limits,
                                      std::vector<PlainPrompt>* out) {
   constexpr std::string_view kExpected = "a string, a list of strings, a list of tokens, or a list of lists of tokens";
   if (value.is_string()) {
@@ -120,7 +120,7 @@ std::optional<ApiError> read_seed(const Json& body, std::optional<uint64_t>* out
   return std::nullopt;
 }
 
-std::optional<ApiError> read_sampling(const Json& body, const RequestLimits& limits, GenerationCall* call) {
+std::optional<ApiError> read_sampling(const Json& body, const ApiLimits& limits, GenerationCall* call) {
   SamplingParams& sampling = call->request.sampling;
   sampling.temperature = value_or(body, "temperature", 1.0);
   sampling.top_p = value_or(body, "top_p", 1.0);
@@ -163,7 +163,7 @@ void read_serving(const Json& body, Call* call) {
   if (const Json& timeout = field(body, "timeout"); !timeout.is_null()) call->timeout_s = timeout.get<double>();
 }
 
-std::optional<ApiError> read_generation(const Json& body, const RequestLimits& limits, GenerationCall* call) {
+std::optional<ApiError> read_generation(const Json& body, const ApiLimits& limits, GenerationCall* call) {
   read_serving(body, call);
   if (auto error = read_sampling(body, limits, call)) return error;
   if (auto error = read_stream(body, call)) return error;
@@ -235,7 +235,7 @@ std::optional<ApiError> read_chat_logprobs(const Json& body, GenerationCall* cal
 
 }  // namespace
 
-Parsed<GenerationCall> parse_chat(std::string_view text, const RequestLimits& limits) {
+Parsed<GenerationCall> parse_chat(std::string_view text, const ApiLimits& limits) {
   GenerationCall call;
   call.chat = true;
   auto body = parse_body(text, Endpoint::kChat, limits, &call.ignored);
@@ -249,7 +249,7 @@ Parsed<GenerationCall> parse_chat(std::string_view text, const RequestLimits& li
   return call;
 }
 
-Parsed<GenerationCall> parse_completions(std::string_view text, const RequestLimits& limits) {
+Parsed<GenerationCall> parse_completions(std::string_view text, const ApiLimits& limits) {
   GenerationCall call;
   auto body = parse_body(text, Endpoint::kCompletions, limits, &call.ignored);
   if (auto* error = std::get_if<ApiError>(&body)) return std::move(*error);
@@ -279,7 +279,7 @@ Parsed<GenerationCall> parse_completions(std::string_view text, const RequestLim
   return call;
 }
 
-Parsed<EmbeddingCall> parse_embeddings(std::string_view text, const RequestLimits& limits) {
+Parsed<EmbeddingCall> parse_embeddings(std::string_view text, const ApiLimits& limits) {
   EmbeddingCall call;
   auto body = parse_body(text, Endpoint::kEmbeddings, limits, &call.ignored);
   if (auto* error = std::get_if<ApiError>(&body)) return std::move(*error);
@@ -294,7 +294,7 @@ Parsed<EmbeddingCall> parse_embeddings(std::string_view text, const RequestLimit
   return call;
 }
 
-Parsed<TokenizeCall> parse_tokenize(std::string_view text, Endpoint endpoint, const RequestLimits& limits) {
+Parsed<TokenizeCall> parse_tokenize(std::string_view text, Endpoint endpoint, const ApiLimits& limits) {
   TokenizeCall call;
   std::vector<std::string> ignored;
   auto body = parse_body(text, endpoint, limits, &ignored);
@@ -316,7 +316,7 @@ Parsed<TokenizeCall> parse_tokenize(std::string_view text, Endpoint endpoint, co
   return call;
 }
 
-Parsed<std::vector<int32_t>> parse_detokenize(std::string_view text, const RequestLimits& limits) {
+Parsed<std::vector<int32_t>> parse_detokenize(std::string_view text, const ApiLimits& limits) {
   std::vector<std::string> ignored;
   auto body = parse_body(text, Endpoint::kDetokenize, limits, &ignored);
   if (auto* error = std::get_if<ApiError>(&body)) return std::move(*error);

@@ -18,7 +18,7 @@
 namespace dspark {
 
 // What a request may ask at most; of the server and of the caller's key.
-struct RequestLimits {
+struct ApiLimits {
   int64_t vocab = std::numeric_limits<int32_t>::max();
   int max_choices = 128;  // answers to one request, over all its prompts
   int max_prompts = 256;  // in one request
@@ -85,11 +85,11 @@ struct TokenizeCall {
 template <class T>
 using Parsed = std::variant<T, ApiError>;
 
-Parsed<GenerationCall> parse_chat(std::string_view body, const RequestLimits& limits);
-Parsed<GenerationCall> parse_completions(std::string_view body, const RequestLimits& limits);
-Parsed<EmbeddingCall> parse_embeddings(std::string_view body, const RequestLimits& limits);
+Parsed<GenerationCall> parse_chat(std::string_view body, const ApiLimits& limits);
+Parsed<GenerationCall> parse_completions(std::string_view body, const ApiLimits& limits);
+Parsed<EmbeddingCall> parse_embeddings(std::string_view body, const ApiLimits& limits);
 // `endpoint`: kTokenize, or kApplyTemplate, where messages are needed.
-Parsed<TokenizeCall> parse_tokenize(std::string_view body, Endpoint endpoint, const RequestLimits& limits);
-Parsed<std::vector<int32_t>> parse_detokenize(std::string_view body, const RequestLimits& limits);
+Parsed<TokenizeCall> parse_tokenize(std::string_view body, Endpoint endpoint, const ApiLimits& limits);
+Parsed<std::vector<int32_t>> parse_detokenize(std::string_view body, const ApiLimits& limits);
 
 }  // namespace dspark

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dspark;
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const RequestLimits limits{.vocab = 1000, .max_choices = 8, .max_prompts = 4, .max_body_bytes = 1 << 20};
+  const ApiLimits limits{.vocab = 1000, .max_choices = 8, .max_prompts = 4, .max_body_bytes = 1 << 20};
   switch (data[0] % 6) {
     case 0:
       check(parse_chat(body, limits));

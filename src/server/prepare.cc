@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-RequestLimits limits_of(const ServedModel& model, const ServingNames& names, const ApiKey* key) {
-  RequestLimits limits = names.limits;
+ApiLimits limits_of(const ServedModel& model, const ServingNames& names, const ApiKey* key) {
+  ApiLimits limits = names.limits;
   limits.vocab = model.vocab;
   if (key != nullptr && key->max_choices > 0) limits.max_choices = std::min(limits.max_choices, key->max_choices);
   return limits;
@@ -194,7 +194,7 @@ void describe_answer(const ServedModel& model, const ServingNames& names, const 
 
 Parsed<PreparedGeneration> prepare_generation(const ServedModel& model, const ServingNames& names, const Caller& caller,
                                               std::string_view body, bool chat) {
-  const RequestLimits limits = limits_of(model, names, caller.key);
+  const ApiLimits limits = limits_of(model, names, caller.key);
   auto parsed = chat ? parse_chat(body, limits) : parse_completions(body, limits);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   GenerationCall& call = std::get<GenerationCall>(parsed);

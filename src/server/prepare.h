@@ -28,7 +28,7 @@ struct Caller {
 
 struct ServingNames {
   std::vector<std::string> models;  // the names it is served by; the first one is told
-  RequestLimits limits;
+  ApiLimits limits;
 };
 
 struct PreparedGeneration {
