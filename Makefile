@@ -31,7 +31,7 @@ test: configure  ## build and run all tests, those on the real default model inc
 
 test-all: check test asan tsan  ## all of check, test, asan and tsan
 
-check: packages-dev configure  ## format, includes, file openers, instruction-set leaks, clang-tidy on changed files
+check: packages-dev configure  ## format, includes, file openers, instruction-set leaks, clang-tidy on changed files (CHECK_ALL=1: on all)
 	@scripts/check.sh
 
 bench: build  ## measure this machine: decode, prefill and the kernels
