@@ -26,9 +26,9 @@ void use_text(const ModelFile& file) {
 }
 
 void use_model(const ModelFile& file) {
-  const auto runner = Runner::create(file, {.threads = 1, .isa = Isa::kPortable});
+  const auto runner = Runner::create(file, {.threads = 1, .isa = Isa::kPortable, .kv_memory_bytes = int64_t{16} << 20});
   if (!runner.ok()) return;
-  Sequence sequence;
+  SequenceKv sequence = (*runner)->new_sequence();
   const int32_t last = (*runner)->config().vocab - 1;
   const RunRow rows[] = {{&sequence, 0, false}, {&sequence, last, true}, {&sequence, last / 2, true}};
   (void)(*runner)->run(rows).ok();
