@@ -32,7 +32,7 @@ test: configure  ## build and run all tests, those on the real default model inc
 test-all: export DSPARK_TEST_LONG = 1
 test-all: check test asan tsan  ## all of check, test (with the long comparisons), asan and tsan
 
-check: packages-dev configure  ## format, includes, file openers, instruction-set leaks, clang-tidy on changed files
+check: packages-dev configure  ## format, includes, file openers, instruction-set leaks, clang-tidy on changed files (CHECK_ALL=1: on all)
 	@scripts/check.sh
 
 bench: build  ## measure this machine: decode, prefill and the kernels

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures dspark and llama.cpp side by side: same file, same threads, in alternation (A, B, A, B, ...).
 
-Writes docs/benchmarks/peers-<cpu>-<isa>.json and .md: medians with their spread, ratios, CPU, commit and load.
+Writes docs/benchmarks/peers-<isa>.json and .md: medians with their spread, ratios, CPU, commit and load. With --isa
+avx2 llama.cpp is the one that an AVX2 machine would build, else the one of this machine's native flags.
 Usage: scripts/bench_peers.py [--isa avx2|avx512] [--rounds N] [--only REGEX] [--skip-large] [--out DIR]
 """
 import argparse
@@ -146,17 +147,25 @@ def row_costs(ours, model, rounds):
 
 
 def start_costs(model, threads):
-    """Seconds from start to the first token of a warm file, and resident memory against file and KV."""
-    command = [str(DSPARK), "run", "-m", str(model), "-p", "Hello", "--max-tokens", "1", "--threads", str(threads)]
-    times, peaks = [], []
-    for _ in range(5):
-        start = time.monotonic()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, _, usage = os.wait4(process.pid, 0)
-        times.append(time.monotonic() - start)
-        peaks.append(usage.ru_maxrss * 1024)
-    return {"load_to_first_token_s": median_spread(times), "peak_resident_bytes": median_spread(peaks),
-            "file_bytes": os.path.getsize(model)}
+    """Seconds from start to the first token of a warm file; resident memory against file and KV, for a short prompt
+    and for one of about 1,000 tokens."""
+    block = 128 * json.loads(run([DSPARK, "inspect", model, "--json"]))["runs_as"]["kv_bytes_per_position"]
+    out = {"file_bytes": os.path.getsize(model), "memory": []}
+    for words in (1, 1000):
+        command = [str(DSPARK), "run", "-m", str(model), "--raw", "-p", "one " * words, "--max-tokens", "1",
+                   "--threads", str(threads)]
+        times, peaks = [], []
+        for _ in range(5):
+            start = time.monotonic()
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _, _, usage = os.wait4(process.pid, 0)
+            times.append(time.monotonic() - start)
+            peaks.append(usage.ru_maxrss * 1024)
+        kv = (words // 128 + 1) * block
+        out["memory"].append({"prompt_tokens": words, "kv_bytes": kv, "peak_resident_bytes": median_spread(peaks),
+                              "share": statistics.median(peaks) / (out["file_bytes"] + kv)})
+        out.setdefault("load_to_first_token_s", median_spread(times))
+    return out
 
 
 def machine():
@@ -170,10 +179,11 @@ def machine():
 
 def markdown(report):
     m = report["machine"]
+    flavour = "AVX2" if report["isa"] == "avx2" else "native"
     lines = [f"# dspark and llama.cpp, {report['isa']}", "",
              f"{m['cpu']} (family, model, stepping {m['family_model_stepping']}), {m['cores']} cores, "
              f"{report['threads']} threads; commit {m['commit']}, {m['date']}; load before the run "
-             f"{m['load_before'][0]:.2f}. llama.cpp {report['llama_cpp']} with native flags. Medians of "
+             f"{m['load_before'][0]:.2f}. {report['llama_cpp']}, {flavour} flags. Medians of "
              f"{report['rounds']} rounds in alternation; spread in brackets. Made by `make bench-peers`.", "",
              "| work | dspark tok/s | llama.cpp, same file | ratio | aim | llama.cpp Q4_0 | ratio | aim |",
              "|---|---|---|---|---|---|---|---|"]
@@ -209,9 +219,12 @@ def markdown(report):
         lines.append(f"| {entry['rows']} | {s['median']:.2f}× ({s['min']:.2f}–{s['max']:.2f}) | "
                      f"{'' if entry['aim'] is None else '≤ ' + str(entry['aim']) + '×'} |")
     start = report["start"]
-    lines += ["", f"Load to first token, warm file: {start['load_to_first_token_s']['median']:.2f} s. Peak resident "
-              f"memory: {start['peak_resident_bytes']['median'] / 1e6:.0f} MB for a file of "
-              f"{start['file_bytes'] / 1e6:.0f} MB.", ""]
+    lines += ["", f"Load to first token, warm file: {start['load_to_first_token_s']['median']:.2f} s (aim 1 s)."]
+    for entry in start["memory"]:
+        lines.append(f"Peak resident memory with a prompt of {entry['prompt_tokens']} tokens: "
+                     f"{entry['peak_resident_bytes']['median'] / 1e6:.0f} MB, {entry['share']:.2f}× (file of "
+                     f"{start['file_bytes'] / 1e6:.0f} MB + KV of {entry['kv_bytes'] / 1e6:.0f} MB; aim 1.2×).")
+    lines.append("")
     return "\n".join(lines)
 
 
@@ -224,7 +237,8 @@ def main():
     parser.add_argument("--only", default="", help="regular expression: which rows of the table to measure")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "benchmarks")
     args = parser.parse_args()
-    bin_dir = run([ROOT / "scripts" / "build-llama-cpp.sh"]).strip()
+    flavour = "avx2" if args.isa == "avx2" else "native"
+    bin_dir = run([ROOT / "scripts" / "build-llama-cpp.sh", flavour]).strip()
     ours, llama = Ours(args.threads, args.isa), LlamaCpp(bin_dir, args.threads)
     info = machine()
     path_of = lambda name: run([DSPARK, "models", "--path", name]).strip()

@@ -12,6 +12,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -298,6 +299,20 @@ class RealModel(Run):
     def test_an_answer_makes_sense(self):
         text = self.answer("-p", "What is the capital of France? Answer with one word.", "--temp", "0", "-n", "20")["text"]
         self.assertIn("Paris", text)
+
+
+class ModelFolder(unittest.TestCase):
+    def test_untied_head_must_be_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "qwen3"
+            shutil.copytree(MODELS / "qwen3/hf", model)
+            config = json.loads((model / "config.json").read_text())
+            self.assertTrue(config.pop("tie_word_embeddings"))
+            for tied, code in ((None, 0), (True, 0), (False, 3)):
+                (model / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": tied}))
+                done = dspark("run", "-m", model, "-p", "x", "--raw", "-n", "1")
+                self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(b"lm_head.weight", done.stderr)
 
 
 class Score(unittest.TestCase):

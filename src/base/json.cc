@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <type_traits>
+#include <unordered_set>
 #include <utility>
 
 #include "base/printable.h"
@@ -13,8 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-// Builds the document from the parser's events; a false return stops the parser, with the cause in error_.
-class GuardedBuilder final : public nlohmann::json_sax<json> {
+// Builds the document from the parser's events; a false return stops the parser, with the cause in error_. Json: json
+// (keys sorted) or ordered_json.
+template <class Json>
+class GuardedBuilder final : public nlohmann::json_sax<Json> {
  public:
   GuardedBuilder(std::string_view name, const JsonLimits& limits) : name_(name), limits_(limits) {}
 
@@ -24,27 +27,40 @@ class GuardedBuilder final : public nlohmann::json_sax<json> {
   bool number_unsigned(uint64_t value) override { return add(value); }
   bool number_float(double value, const std::string&) override { return add(value); }
   bool string(std::string& value) override { return add(std::move(value)); }
-  bool binary(json::binary_t&) override { return fail("binary value"); }
-  bool start_object(size_t) override { return open(json::value_t::object); }
-  bool start_array(size_t) override { return open(json::value_t::array); }
+  bool binary(typename Json::binary_t&) override { return fail("binary value"); }
+  bool start_object(size_t) override { return open(Json::value_t::object); }
+  bool start_array(size_t) override { return open(Json::value_t::array); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
   bool key(std::string& value) override {
-    if (stack_.back()->contains(value)) return fail(fmt::format("the key {} stands twice in one object", quote(value)));
+    bool twice = false;
+    if constexpr (kSorted) {
+      twice = stack_.back().value->contains(value);
+    } else {
+      twice = !stack_.back().keys.insert(value).second;
+    }
+    if (twice) return fail(fmt::format("the key {} stands twice in one object", quote(value)));
     key_ = std::move(value);
     return true;
   }
 
-  bool parse_error(size_t position, const std::string& token, const json::exception&) override {
+  bool parse_error(size_t position, const std::string& token, const nlohmann::json::exception&) override {
     return fail(fmt::format("not valid JSON at byte {}, near {}", position, quote(token, 40)));
   }
 
   bool failed() const { return error_.has_value(); }
   Error error() const { return *error_; }
-  json take() { return std::move(root_); }
+  Json take() { return std::move(root_); }
 
  private:
+  static constexpr bool kSorted = std::is_same_v<Json, json>;
+  // A container that is not closed. An ordered object finds its keys in linear time only, hence the set.
+  struct Open {
+    Json* value;
+    std::unordered_set<std::string> keys;
+  };
+
   bool fail(const std::string& what) {
     if (!error_) error_ = make_error(ErrorCode::kCorrupt, "{}: {}", name_, what);
     return false;
@@ -55,11 +71,11 @@ class GuardedBuilder final : public nlohmann::json_sax<json> {
     return place(std::forward<Value>(value)) != nullptr;
   }
 
-  bool open(json::value_t kind) {
+  bool open(typename Json::value_t kind) {
     if (stack_.size() >= limits_.max_depth) return fail(fmt::format("nested deeper than {} levels", limits_.max_depth));
-    json* place_of_new = place(kind);
+    Json* place_of_new = place(kind);
     if (place_of_new == nullptr) return false;
-    stack_.push_back(place_of_new);
+    stack_.push_back({place_of_new, {}});
     return true;
   }
 
@@ -70,24 +86,31 @@ class GuardedBuilder final : public nlohmann::json_sax<json> {
 
   // Pointers in stack_ stay valid: only the innermost container grows, and none of its elements is open.
   template <class Value>
-  json* place(Value&& value) {
+  Json* place(Value&& value) {
     if (++values_ > limits_.max_values) {
       fail(fmt::format("more than {} values", limits_.max_values));
       return nullptr;
     }
     if (stack_.empty()) {
-      root_ = json(std::forward<Value>(value));
+      root_ = Json(std::forward<Value>(value));
       return &root_;
     }
-    json& parent = *stack_.back();
-    if (parent.is_array()) return &parent.get_ref<json::array_t&>().emplace_back(std::forward<Value>(value));
-    return &parent.get_ref<json::object_t&>().emplace(std::move(key_), std::forward<Value>(value)).first->second;
+    Json& parent = *stack_.back().value;
+    if (parent.is_array()) {
+      return &parent.template get_ref<typename Json::array_t&>().emplace_back(std::forward<Value>(value));
+    }
+    auto& object = parent.template get_ref<typename Json::object_t&>();
+    if constexpr (kSorted) {
+      return &object.emplace(std::move(key_), std::forward<Value>(value)).first->second;
+    } else {
+      return &object.emplace_back(std::move(key_), std::forward<Value>(value)).second;
+    }
   }
 
   std::string_view name_;
   const JsonLimits& limits_;
-  json root_;
-  std::vector<json*> stack_;
+  Json root_;
+  std::vector<Open> stack_;
   std::string key_;
   size_t values_ = 0;
   std::optional<Error> error_;
@@ -148,16 +171,26 @@ std::optional<T> convert(const json& value) {
   return std::nullopt;
 }
 
-}  // namespace
-
-Result<json> parse_json(std::string_view text, std::string_view name, const JsonLimits& limits) {
+template <class Json>
+Result<Json> parse_guarded(std::string_view text, std::string_view name, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
     return make_error(ErrorCode::kCorrupt, "{}: {} bytes of JSON, expected at most {}", name, text.size(),
                       limits.max_bytes);
   }
-  GuardedBuilder builder(name, limits);
-  if (!json::sax_parse(text.begin(), text.end(), &builder) || builder.failed()) return builder.error();
+  GuardedBuilder<Json> builder(name, limits);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder) || builder.failed()) return builder.error();
   return builder.take();
+}
+
+}  // namespace
+
+Result<json> parse_json(std::string_view text, std::string_view name, const JsonLimits& limits) {
+  return parse_guarded<json>(text, name, limits);
+}
+
+Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text, std::string_view name,
+                                                  const JsonLimits& limits) {
+  return parse_guarded<nlohmann::ordered_json>(text, name, limits);
 }
 
 template <class T>

@@ -21,6 +21,9 @@ struct JsonLimits {
 // The document in `text` (RFC 8259, UTF-8, nothing behind it). `name` is the file or source in messages. A key that
 // stands twice in one object is an error: readers would disagree about its value.
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view name, const JsonLimits& limits = {});
+// The same with the order of keys kept, for what a template prints.
+Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text, std::string_view name,
+                                                  const JsonLimits& limits = {});
 
 // The member `key` of `object` as a T. kCorrupt when `object` is no object, the key is absent, or the value is not a T
 // (an integer out of T's range, a number that is not finite, a null). T: bool, int32_t, uint32_t, int64_t, uint64_t,

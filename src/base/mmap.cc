@@ -69,6 +69,19 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
 }
 
+Status MappedFile::check_unchanged() const {
+  struct stat now;
+  if (path_.empty() || ::stat(path_.c_str(), &now) != 0) return Ok{};
+  if (now.st_dev != identity_.device || now.st_ino != identity_.inode) return Ok{};
+  if (static_cast<uint64_t>(now.st_size) == identity_.bytes && nanoseconds(now.st_mtim) == identity_.modified_ns) {
+    return Ok{};
+  }
+  return make_error(ErrorCode::kCorrupt,
+                    "{}: was {} bytes when it was opened, and was written to since (now {} bytes); replace model files "
+                    "by rename and load again",
+                    path_, identity_.bytes, now.st_size);
+}
+
 void MappedFile::release(std::span<const uint8_t> range) const {
   if (range.empty()) return;
   DSPARK_CHECK(range.data() >= data_ && range.data() + range.size() <= data_ + size_, "range outside of {}", path_);

@@ -36,6 +36,9 @@ class MappedFile {
   const std::string& path() const { return path_; }
   // As of open().
   const FileIdentity& identity() const { return identity_; }
+  // kCorrupt if the file was written to or truncated since open(), as far as its size and mtime show it. A new file
+  // under the same path is no change: the mapping keeps the old one.
+  Status check_unchanged() const;
 
   // Drops the resident pages that lie wholly inside `range`, a part of bytes(). They are read from the file again
   // when touched, so this is always safe and costs only time.

@@ -40,6 +40,27 @@ TEST(MappedFile, EmptyAndRefused) {
   EXPECT_THAT(MappedFile::open(fifo).error().message, testing::HasSubstr("not a regular file"));
 }
 
+TEST(MappedFile, KnowsThatItWasWrittenTo) {
+  const std::string path = write("dspark_changed", "abc");
+  const MappedFile file = MappedFile::open(path).value();
+  EXPECT_TRUE(file.check_unchanged().ok());
+  std::ofstream(path, std::ios::app) << "d";
+  EXPECT_THAT(file.check_unchanged().error().message, testing::HasSubstr("was 3 bytes"));
+  const MappedFile again = MappedFile::open(path).value();
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type{});  // same size
+  EXPECT_FALSE(again.check_unchanged().ok());
+}
+
+TEST(MappedFile, KeepsAFileThatIsReplaced) {
+  const std::string path = write("dspark_replaced", "abc");
+  const MappedFile file = MappedFile::open(path).value();
+  std::filesystem::rename(write("dspark_replacement", "defg"), path);
+  EXPECT_TRUE(file.check_unchanged().ok());
+  EXPECT_EQ(std::string(file.bytes().begin(), file.bytes().end()), "abc");
+  std::filesystem::remove(path);
+  EXPECT_TRUE(file.check_unchanged().ok());
+}
+
 TEST(FileIdentity, ChangesWithTheFile) {
   const std::string path = write("dspark_identity", "abc");
   const auto identity = [&] { return MappedFile::open(path).value().identity(); };

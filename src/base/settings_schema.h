@@ -33,10 +33,12 @@ enum class Command : uint8_t {
   kBench,
   kSynth,
   kSim,
+  kConvertDrafter,
   kConfig,
 };
-inline constexpr std::array kCommandNames = std::to_array<std::string_view>(
-    {"run", "tokenize", "template", "score", "inspect", "pull", "models", "bench", "synth", "sim", "config"});
+inline constexpr std::array kCommandNames =
+    std::to_array<std::string_view>({"run", "tokenize", "template", "score", "inspect", "pull", "models", "bench",
+                                     "synth", "sim", "convert-drafter", "config"});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -134,7 +136,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .type = SettingType::kString,
      .fallback = "smollm2-135m",
      .commands = on(Command::kRun, Command::kTokenize, Command::kTemplate, Command::kScore, Command::kInspect,
-                    Command::kBench, Command::kConfig),
+                    Command::kBench, Command::kConvertDrafter, Command::kConfig),
      .tokens = true,
      .value = "MODEL",
      .help = "a name that `dspark models` lists, a GGUF file, a Hugging Face folder, or a URL of a GGUF file"},
@@ -149,10 +151,11 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .fallback = "none",
      .choices = {"none", "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k",
                  "q6_k", "iq4_nl", "iq4_xs"},
-     .commands = on(Command::kRun, Command::kScore, Command::kInspect, Command::kBench, Command::kConfig),
+     .commands = on(Command::kRun, Command::kScore, Command::kInspect, Command::kBench, Command::kConvertDrafter,
+                    Command::kConfig),
      .tokens = true,
      .value = "TYPE",
-     .help = "type to which float matrices are quantised when the model is loaded"},
+     .help = "type to which float matrices are quantised when the model is loaded, or a drafter is written"},
     {.name = "kv-type",
      .type = SettingType::kEnum,
      .fallback = "f16",
@@ -542,6 +545,14 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .commands = on(Command::kSim),
      .flag_only = true,
      .help = "steps of each point"},
+
+    // Drafters.
+    {.name = "share-embedding",
+     .type = SettingType::kBool,
+     .fallback = "false",
+     .commands = on(Command::kConvertDrafter),
+     .flag_only = true,
+     .help = "leave embedding and whole output matrix out of the file: the model's own are used"},
 });
 
 // The index in kSettings of the setting of exactly this name. Not finding it is a compile error in get<"name">().

@@ -133,19 +133,13 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
 
 Result<std::string> Engine::render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools) const {
   ChatInput input;
-  DSPARK_TRY(input.messages, adapt_content(messages, template_.content_style()));
+  input.messages = messages;
   input.tools = tools;
-  if (tokenizer_.bos() >= 0) input.bos_token = tokenizer_.piece(tokenizer_.bos());
-  if (tokenizer_.eos() >= 0) input.eos_token = tokenizer_.piece(tokenizer_.eos());
-  return template_.render(input);
+  return render_chat(template_, tokenizer_, std::move(input));
 }
 
 std::vector<int32_t> Engine::encode_rendered(std::string_view prompt) const {
-  std::vector<int32_t> ids = tokenizer_.encode(prompt, {.threads = runner_->pool().size()});
-  if (tokenizer_.adds_bos() && ids.size() >= 2 && ids[0] == tokenizer_.bos() && ids[1] == tokenizer_.bos()) {
-    ids.erase(ids.begin());
-  }
-  return ids;
+  return dspark::encode_rendered(tokenizer_, prompt, runner_->pool().size());
 }
 
 Result<GenerateResult> Engine::generate(const GenerateRequest& request, const TokenCallback& on_text) {

@@ -87,4 +87,19 @@ Result<ChatTemplate> load_chat_template(const ModelFile& file) {
   return ChatTemplate::parse(source);
 }
 
+Result<std::string> render_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer, ChatInput input) {
+  DSPARK_TRY(input.messages, adapt_content(input.messages, chat_template.content_style()));
+  if (tokenizer.bos() >= 0) input.bos_token = tokenizer.piece(tokenizer.bos());
+  if (tokenizer.eos() >= 0) input.eos_token = tokenizer.piece(tokenizer.eos());
+  return chat_template.render(input);
+}
+
+std::vector<int32_t> encode_rendered(const Tokenizer& tokenizer, std::string_view prompt, int threads) {
+  std::vector<int32_t> ids = tokenizer.encode(prompt, {.threads = threads});
+  if (tokenizer.adds_bos() && ids.size() >= 2 && ids[0] == tokenizer.bos() && ids[1] == tokenizer.bos()) {
+    ids.erase(ids.begin());
+  }
+  return ids;
+}
+
 }  // namespace dspark

@@ -1,12 +1,12 @@
 // Microseconds of one draw, by instruction set, vocabulary, shape of the logits and filter: the median over positions
 // of the thread's CPU time. Built on request: ninja sampler_benchmark.
+#include "engine/sampler.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <ctime>
 #include <random>
-
-#include "engine/sampler.h"
 
 namespace dspark {
 namespace {

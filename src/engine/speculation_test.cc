@@ -1,3 +1,4 @@
+// Tests of speculation.h, with drafters that propose from tables. One thread.
 #include "engine/speculation.h"
 
 #include <gmock/gmock.h>

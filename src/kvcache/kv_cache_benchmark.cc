@@ -1,13 +1,13 @@
 // What shards of the KV cache buy and cost: threads that open, fill and close sequences, for each number of shards.
 // Blocks are small, so that locks and lookups are measured and not the copying of KV. Built on request:
 // ninja kv_cache_benchmark.
+#include "kvcache/kv_cache.h"
+
 #include <benchmark/benchmark.h>
 
 #include <memory>
 #include <random>
 #include <vector>
-
-#include "kvcache/kv_cache.h"
 
 namespace dspark {
 namespace {

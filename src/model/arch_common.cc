@@ -80,6 +80,8 @@ Result<ModelConfig> read_hf(const HfFolder& folder) {
   DSPARK_TRY(c.vocab, json_require<int32_t>(config, "vocab_size", name));
   DSPARK_TRY(c.context, json_require<int32_t>(config, "max_position_embeddings", name));
   DSPARK_TRY(c.norm_eps, json_require<float>(config, "rms_norm_eps", name));
+  DSPARK_TRY(const bool tied, json_get_or<bool>(config, "tie_word_embeddings", true, name));
+  c.untied_head = !tied;
   if (c.head_dim < 16 || c.head_dim > 512) {
     return make_error(ErrorCode::kCorrupt, "{}: head dimension is {}, expected 16 to 512", name, c.head_dim);
   }
@@ -202,7 +204,7 @@ Result<ModelConfig> read_common_config(const ModelFile& file) {
 Result<ModelWeights> load_common_weights(const ModelConfig& config, WeightLoader& loader, const CommonTensors& which) {
   ModelWeights weights;
   DSPARK_TRY(weights.embedding, loader.matrix(kEmbedding, config.vocab, config.hidden));
-  if (loader.contains(kHead)) {
+  if (loader.contains(kHead) || config.untied_head) {
     DSPARK_TRY(weights.head, loader.matrix(kHead, config.vocab, config.hidden));
   }
   DSPARK_TRY(weights.final_norm, loader.vector(kFinalNorm, config.hidden, 0, which.norm_plus));

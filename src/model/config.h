@@ -35,10 +35,11 @@ struct ModelConfig {
   float embedding_scale = 1.0f;  // embeddings are multiplied by it
   float query_scale = 1.0f;      // of the scores: 1 / sqrt(head_dim) unless the model says otherwise
   Gate gate = Gate::kSilu;
-  RopeConfig rope;          // of layers with full attention
-  RopeConfig local_rope;    // of layers with a window
-  int window = 0;           // positions a local layer sees, itself included
-  std::vector<bool> local;  // [layers], whether a layer has the window; empty: none
+  RopeConfig rope;           // of layers with full attention
+  RopeConfig local_rope;     // of layers with a window
+  int window = 0;            // positions a local layer sees, itself included
+  std::vector<bool> local;   // [layers], whether a layer has the window; empty: none
+  bool untied_head = false;  // the file promises a head of its own; otherwise one that it has is used all the same
 
   int experts = 0;  // 0: dense
   int experts_used = 0;

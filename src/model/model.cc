@@ -12,6 +12,9 @@ Result<Model> Model::load(const ModelFile& file, ThreadPool& pool, const LoadOpt
   WeightLoader loader(file, pool, *arena, options);
   DSPARK_TRY(ModelWeights weights, model.architecture_->load_weights(config, loader));
   weights.arena = std::move(arena);
+  for (const MappedFile* mapped : file.tensors().identity_files()) {
+    DSPARK_RETURN_IF_ERROR(mapped->check_unchanged());
+  }
   model.config_ = std::make_unique<ModelConfig>(std::move(config));
   model.weights_ = std::make_unique<ModelWeights>(std::move(weights));
   return model;

@@ -14,6 +14,7 @@ class ModelFile {
  public:
   // A folder opens as Hugging Face folder, anything else as GGUF.
   static Result<ModelFile> open(const std::string& path);
+  explicit ModelFile(std::variant<GgufFile, HfFolder> file) : file_(std::move(file)) {}
 
   // One of the two is set, the other nullptr.
   const GgufFile* gguf() const { return std::get_if<GgufFile>(&file_); }
@@ -23,8 +24,6 @@ class ModelFile {
   }
 
  private:
-  explicit ModelFile(std::variant<GgufFile, HfFolder> file) : file_(std::move(file)) {}
-
   std::variant<GgufFile, HfFolder> file_;
 };
 

@@ -6,10 +6,7 @@
 #include "kernels/formats/format.h"
 
 namespace dspark {
-namespace {
 
-// The type a float matrix of this k gets when `wanted` is asked for: as llama-quantize falls back, and unchanged where
-// not even 32 divides k.
 DType quantised_type(DType wanted, DType source, int64_t k) {
   if (k % dtype_info(wanted).block_elements == 0) return wanted;
   DType fallback = wanted;
@@ -33,8 +30,6 @@ DType quantised_type(DType wanted, DType source, int64_t k) {
   }
   return k % dtype_info(fallback).block_elements == 0 ? fallback : source;
 }
-
-}  // namespace
 
 int64_t ModelWeights::bytes() const {
   int64_t total = embedding.bytes() + (head.empty() ? 0 : head.bytes());

@@ -66,6 +66,10 @@ struct LoadOptions {
   std::optional<DType> quantize;  // float matrices become this type
 };
 
+// The type a float matrix of this k gets when `wanted` is asked for: as llama-quantize falls back, and unchanged where
+// not even 32 divides k.
+DType quantised_type(DType wanted, DType source, int64_t k);
+
 // Finds tensors, checks their shapes, packs them and drops their file pages.
 class WeightLoader {
  public:

@@ -1,3 +1,4 @@
+// Tests of cost_model.h: the belief against machines of known cost. One thread.
 #include "schedule/cost_model.h"
 
 #include <gtest/gtest.h>

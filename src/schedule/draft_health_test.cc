@@ -1,3 +1,4 @@
+// Tests of draft_health.h. One thread.
 #include "schedule/draft_health.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of simulator.h, against published rates. One thread.
 #include "schedule/simulator.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of verify_plan.h: tables, and the plan against exhaustive search on random workloads. One thread.
 #include "schedule/verify_plan.h"
 
 #include <gmock/gmock.h>

@@ -11,4 +11,6 @@ namespace dspark {
 // kCorrupt if `text` is not base64.
 Result<std::string> decode_base64(std::string_view text);
 
+std::string encode_base64(std::string_view bytes);
+
 }  // namespace dspark

@@ -56,6 +56,7 @@ Result<ExitCode> cmd_models(const Invocation& call);
 Result<ExitCode> cmd_bench(const Invocation& call);
 Result<ExitCode> cmd_synth(const Invocation& call);
 Result<ExitCode> cmd_sim(const Invocation& call);
+Result<ExitCode> cmd_convert_drafter(const Invocation& call);
 Result<ExitCode> cmd_config(const Invocation& call);
 
 }  // namespace dspark

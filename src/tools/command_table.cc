@@ -102,6 +102,16 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
                 "sees calibrated guesses of them.",
      .example = "dspark sim --curve deepinfer",
      .run = cmd_sim},
+    {.id = Command::kConvertDrafter,
+     .summary = "write a drafter as GGUF, from DeepSpec's folder or another GGUF",
+     .operands = "DRAFTER OUT.gguf",
+     .min_operands = 2,
+     .max_operands = 2,
+     .details = "-m names the model that the drafter is for: it is checked against it, and its digest and tokenizer go "
+                "into the file. A drafter with a Markov head and nothing that is ours alone runs in llama.cpp, too; "
+                "what stands against it is said (docs/drafter.md).",
+     .example = "dspark convert-drafter -m qwen3-4b.gguf --quantize q8_0 Qwen3-4B-DSpark qwen3-4b-dspark.gguf",
+     .run = cmd_convert_drafter},
     {.id = Command::kConfig,
      .summary = "show the effective settings and where each comes from",
      .operands = "[NAME]",

@@ -1,0 +1,346 @@
+// See service.h.
+#include "server/service.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/log.h"
+#include "base/noise.h"
+
+namespace dspark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kModelsPrefix = "/v1/models/";
+
+enum class Right { kNone, kKey, kMetrics, kAdmin };
+enum class Task { kAtOnce, kChat, kCompletions, kEmbeddings, kTokenize, kDetokenize, kApplyTemplate };
+
+// An id of the caller's that may stand in a header and a log line.
+bool usable_id(std::string_view id) {
+  return !id.empty() && id.size() <= 128 &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
+}
+
+}  // namespace
+
+struct Service::Route {
+  std::string_view path;
+  std::string_view method;
+  Right right;
+  Task task;
+  HttpResponse (Service::*answer)(const HttpHead& head);
+};
+
+// One request from its arrival until the engine has it.
+struct Service::Job {
+  uint64_t number = 0;
+  Task task = Task::kAtOnce;
+  Caller caller;
+  std::string body;
+  HttpHeaders headers;
+  std::shared_ptr<HttpExchange> exchange;
+  std::shared_ptr<const ServedModel> model;
+  bool closed = false;
+};
+
+const Service::Route* Service::find_route(std::string_view path) {
+  static constexpr std::array kRoutes = std::to_array<Route>({
+      {"/v1/chat/completions", "POST", Right::kKey, Task::kChat, nullptr},
+      {"/v1/completions", "POST", Right::kKey, Task::kCompletions, nullptr},
+      {"/v1/embeddings", "POST", Right::kKey, Task::kEmbeddings, nullptr},
+      {"/tokenize", "POST", Right::kKey, Task::kTokenize, nullptr},
+      {"/detokenize", "POST", Right::kKey, Task::kDetokenize, nullptr},
+      {"/apply-template", "POST", Right::kKey, Task::kApplyTemplate, nullptr},
+      {"/v1/models", "GET", Right::kKey, Task::kAtOnce, &Service::list_models},
+      {"/health", "GET", Right::kNone, Task::kAtOnce, &Service::health},
+      {"/metrics", "GET", Right::kMetrics, Task::kAtOnce, &Service::show_metrics},
+      {"/debug/cache", "GET", Right::kAdmin, Task::kAtOnce, &Service::debug_cache},
+  });
+  if (path.starts_with(kModelsPrefix)) path = "/v1/models";
+  const auto it = std::find_if(kRoutes.begin(), kRoutes.end(), [&](const Route& route) { return route.path == path; });
+  return it == kRoutes.end() ? nullptr : &*it;
+}
+
+Service::Service(HttpServer& http, ServiceOptions options, AccessLog* log)
+    : http_(http),
+      options_(std::move(options)),
+      log_(log),
+      created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+                   .count()),
+      metrics_(options_.names.models.front()),
+      work_(options_.work_threads, options_.max_waiting_work) {}
+
+Service::~Service() = default;
+
+void Service::set_model(std::shared_ptr<const ServedModel> model) {
+  http_.post([this, model = std::move(model)]() mutable { model_ = std::move(model); });
+}
+
+void Service::drain(std::chrono::milliseconds patience, std::function<void()> done) {
+  http_.post([this, patience, done = std::move(done)]() mutable {
+    draining_ = true;
+    drained_ = std::move(done);
+    http_.after(patience, [this] {
+      for (const auto& [number, weak] : std::map(running_)) {
+        if (const auto call = weak.lock()) {
+          call->stop({.status = 503, .message = "the server is shutting down", .code = "shutting_down"});
+        }
+      }
+    });
+    report_if_drained();
+  });
+}
+
+void Service::report_if_drained() {
+  if (!draining_ || !running_.empty()) return;
+  if (const auto done = std::exchange(drained_, nullptr)) done();
+}
+
+std::variant<size_t, HttpResponse> Service::admit(const HttpHead& head) {
+  const Route* route = find_route(head.path);
+  if (route == nullptr) {
+    return refuse(head, {.status = 404, .message = fmt::format("no such endpoint: {}", shown(Json(head.path)))});
+  }
+  if (head.method == "OPTIONS" && allowed_origin(head.header("Origin"))) return preflight(head);
+  if (head.method != route->method && !(head.method == "HEAD" && route->method == "GET")) {
+    ApiError error{.status = 405, .message = fmt::format("{} takes {}", route->path, route->method)};
+    HttpResponse response = refuse(head, error);
+    response.headers.emplace_back("Allow", std::string(route->method));
+    return response;
+  }
+  if (const auto error = check_caller(head, *route)) return refuse(head, *error);
+  return route->task == Task::kAtOnce ? size_t{0} : options_.names.limits.max_body_bytes;
+}
+
+std::optional<ApiError> Service::check_caller(const HttpHead& head, const Route& route) const {
+  // A page of another origin speaks with the rights of whoever looks at it, and may reach what listens here only.
+  const std::string_view origin = head.header("Origin");
+  if (!origin.empty() && !allowed_origin(origin)) {
+    return ApiError{.status = 403, .message = "pages of this origin may not ask here; see --cors-origin"};
+  }
+  if (route.right != Right::kNone) {
+    const ApiKey* key = options_.keys.find(head.header("Authorization"));
+    if (key == nullptr) {
+      return ApiError{.status = 401,
+                      .message = "no valid API key; send one as 'Authorization: Bearer KEY'",
+                      .code = "invalid_api_key"};
+    }
+    if ((route.right == Right::kMetrics && !key->metrics && !key->admin) ||
+        (route.right == Right::kAdmin && !key->admin)) {
+      return ApiError{.status = 403, .message = fmt::format("this key may not read {}", route.path)};
+    }
+  }
+  if (route.task == Task::kAtOnce) return std::nullopt;
+  if (draining_) {
+    return ApiError{
+        .status = 503, .message = "the server is shutting down", .code = "shutting_down", .retry_after_s = 5};
+  }
+  if (!model_) {
+    return ApiError{.status = 503, .message = "the model is still loading", .code = "loading", .retry_after_s = 1};
+  }
+  return std::nullopt;
+}
+
+bool Service::allowed_origin(std::string_view origin) const {
+  const auto& origins = options_.cors_origins;
+  return !origin.empty() && std::any_of(origins.begin(), origins.end(), [&](const std::string& allowed) {
+    return allowed == "*" || allowed == origin;
+  });
+}
+
+HttpHeaders Service::common_headers(const HttpHead& head) const {
+  const std::string_view id = head.header("X-Request-Id");
+  HttpHeaders out = {{"X-Request-Id", usable_id(id) ? std::string(id) : fmt::format("{:014x}", random_seed())}};
+  if (const std::string_view origin = head.header("Origin"); allowed_origin(origin)) {
+    out.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+    out.emplace_back("Vary", "Origin");
+  }
+  return out;
+}
+
+HttpResponse Service::refuse(const HttpHead& head, const ApiError& error) {
+  metrics_.refused(error.status);
+  HttpResponse response = error_response(error);
+  for (auto& header : common_headers(head)) response.headers.push_back(std::move(header));
+  return response;
+}
+
+HttpResponse Service::refusal(int status, std::string_view message) {
+  metrics_.refused(status);
+  return error_response({.status = status, .message = std::string(message), .retry_after_s = status == 503 ? 1 : 0});
+}
+
+HttpResponse Service::preflight(const HttpHead& head) const {
+  HttpResponse response{.status = 204, .content_type = "", .headers = common_headers(head)};
+  response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST");
+  response.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Task, X-Prompt-Type");
+  response.headers.emplace_back("Access-Control-Max-Age", "600");
+  return response;
+}
+
+void Service::handle(HttpHead head, std::string body, std::shared_ptr<HttpExchange> exchange) {
+  const Route& route = *find_route(head.path);  // admit() found it
+  if (route.task == Task::kAtOnce) {
+    HttpResponse response = (this->*route.answer)(head);
+    for (auto& header : common_headers(head)) response.headers.push_back(std::move(header));
+    exchange->respond(std::move(response));
+    return;
+  }
+  auto job = std::make_shared<Job>();
+  job->task = route.task;
+  job->caller = {.key = options_.keys.find(head.header("Authorization")),
+                 .task = std::string(head.header("X-Task")),
+                 .prompt_type = std::string(head.header("X-Prompt-Type")),
+                 .arrival = std::chrono::system_clock::now(),
+                 .keep_prompts = log_ != nullptr,
+                 .keep_text = log_ != nullptr && log_->with_text()};
+  job->body = std::move(body);
+  job->headers = common_headers(head);
+  job->exchange = std::move(exchange);
+  job->model = model_;
+  start_job(std::move(job));
+}
+
+void Service::start_job(std::shared_ptr<Job> job) {
+  job->number = next_job_++;
+  auto error = uses_[job->caller.key].enter(*job->caller.key, KeyUse::Clock::now());
+  if (!error) {
+    running_[job->number];
+    job->exchange->on_closed = [job] { job->closed = true; };
+    if (work_.push([this, job] { work_on(job); })) return;
+    job_done(*job);
+    error = ApiError{.status = 503, .message = "too many requests wait; try again soon", .retry_after_s = 1};
+  }
+  metrics_.refused(error->status);
+  HttpResponse response = error_response(*error);
+  response.headers.insert(response.headers.end(), job->headers.begin(), job->headers.end());
+  job->exchange->respond(std::move(response));
+}
+
+// Worker thread: what of a job takes long. What follows goes back to the network thread.
+void Service::work_on(const std::shared_ptr<Job>& job) {
+  const ServedModel& model = *job->model;
+  const auto fail = [&](ApiError error) {
+    http_.post([this, job, error = std::move(error)] { job_failed(job, error); });
+  };
+  if (job->task == Task::kChat || job->task == Task::kCompletions) {
+    auto prepared = prepare_generation(model, options_.names, job->caller, job->body, job->task == Task::kChat);
+    job->body = {};
+    if (auto* error = std::get_if<ApiError>(&prepared)) return fail(std::move(*error));
+    auto ready = std::make_shared<PreparedGeneration>(std::move(std::get<PreparedGeneration>(prepared)));
+    http_.post([this, job, ready] {
+      launch(job,
+             make_generation(call_context(job), std::move(ready->record), job->exchange, std::move(ready->answer),
+                             job->model->tokenizer, job->caller.keep_text),
+             std::move(ready->requests));
+    });
+    return;
+  }
+  if (job->task == Task::kEmbeddings) {
+    auto prepared = prepare_embedding(model, options_.names, job->caller, job->body);
+    job->body = {};
+    if (auto* error = std::get_if<ApiError>(&prepared)) return fail(std::move(*error));
+    auto ready = std::make_shared<PreparedEmbedding>(std::move(std::get<PreparedEmbedding>(prepared)));
+    http_.post([this, job, ready] {
+      launch(job, make_embedding(call_context(job), std::move(ready->record), job->exchange, std::move(ready->options)),
+             std::move(ready->requests));
+    });
+    return;
+  }
+  HttpResponse response = job->task == Task::kTokenize     ? tokenize(model, options_.names, job->body)
+                          : job->task == Task::kDetokenize ? detokenize(model, options_.names, job->body)
+                                                           : apply_template(model, options_.names, job->body);
+  response.headers.insert(response.headers.end(), job->headers.begin(), job->headers.end());
+  http_.post([this, job, response = std::move(response)] {
+    job_done(*job);
+    job->exchange->respond(response);
+  });
+}
+
+CallContext Service::call_context(const std::shared_ptr<Job>& job) {
+  return {.http = http_,
+          .serving = job->model->serving,
+          .metrics = metrics_,
+          .max_waiting_bytes = options_.max_waiting_bytes,
+          .headers = job->headers,
+          .done = [this, job](RequestRecord record) {
+            metrics_.request_done(record);
+            if (log_ != nullptr) log_->write(std::move(record));
+            job_done(*job);
+          }};
+}
+
+void Service::launch(const std::shared_ptr<Job>& job, std::shared_ptr<EngineCall> call, std::vector<Request> requests) {
+  if (job->closed) return job_done(*job);
+  running_[job->number] = call;
+  call->start(std::move(requests));
+}
+
+void Service::job_failed(const std::shared_ptr<Job>& job, const ApiError& error) {
+  metrics_.refused(error.status);
+  HttpResponse response = error_response(error);
+  response.headers.insert(response.headers.end(), job->headers.begin(), job->headers.end());
+  job_done(*job);
+  job->exchange->respond(std::move(response));
+}
+
+void Service::job_done(const Job& job) {
+  uses_[job.caller.key].leave();
+  running_.erase(job.number);
+  report_if_drained();
+}
+
+HttpResponse Service::health(const HttpHead&) {
+  if (draining_)
+    return error_response({.status = 503, .message = "the server is shutting down", .code = "shutting_down"});
+  if (!model_) return error_response({.status = 503, .message = "the model is still loading", .code = "loading"});
+  return {.body = R"({"status":"ok"})"};
+}
+
+HttpResponse Service::list_models(const HttpHead& head) {
+  Json data = Json::array();
+  for (const std::string& name : options_.names.models) {
+    data.push_back({{"id", name},
+                    {"object", "model"},
+                    {"created", created_},
+                    {"owned_by", "dspark"},
+                    {"root", options_.names.models.front()},
+                    {"parent", nullptr},
+                    {"max_model_len", model_ ? Json(model_->context) : Json()}});
+  }
+  if (!head.path.starts_with(kModelsPrefix))
+    return {.body = dump_json({{"object", "list"}, {"data", std::move(data)}})};
+  const std::string_view asked = std::string_view(head.path).substr(kModelsPrefix.size());
+  for (const Json& model : data) {
+    if (model["id"] == asked) return {.body = dump_json(model)};
+  }
+  return error_response({.status = 404,
+                         .message = fmt::format("no model {}; there is {}", shown(Json(std::string(asked))),
+                                                fmt::join(options_.names.models, ", ")),
+                         .code = "model_not_found"});
+}
+
+HttpResponse Service::show_metrics(const HttpHead&) {
+  std::vector<MetricSample> samples;
+  if (model_ && model_->metrics) samples = model_->metrics();
+  samples.push_back({.name = "dspark_http_connections",
+                     .help = "Open connections",
+                     .value = static_cast<double>(http_.connections())});
+  samples.push_back({.name = "dspark_calls_running",
+                     .help = "HTTP requests that are being prepared or answered",
+                     .value = static_cast<double>(running_.size())});
+  return {.body = metrics_.text(samples), .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+}
+
+HttpResponse Service::debug_cache(const HttpHead&) {
+  if (!model_ || !model_->debug_cache) {
+    return error_response({.status = 503, .message = "no cache yet", .code = "loading"});
+  }
+  return {.body = dump_json(model_->debug_cache())};
+}
+
+}  // namespace dspark
