@@ -90,7 +90,7 @@ class Recorder : public RequestListener {
   void cancel_after(int tokens) { tokens_until_cancel_ = tokens; }  // before it is submitted
   const Outcome& wait() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(ended_.wait_for(lock, std::chrono::minutes(5), [&] { return done_; })) << "the request never ended";
+    EXPECT_TRUE(ended_.wait_for(lock, std::chrono::hours(2), [&] { return done_; })) << "the request never ended";
     return outcome_;
   }
   // After wait().
