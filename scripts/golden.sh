@@ -22,6 +22,7 @@ golden gguf_files.py
 golden safetensors_files.py
 golden models.py
 golden quantised.py --llama-quantize "$llama_cpp/llama-quantize"
+golden drafters.py
 golden templates.py
 golden tokenizer_goldens.py "$model"
 golden smollm2.py "$model"

@@ -351,6 +351,32 @@ class Bench(unittest.TestCase):
         self.assertGreater(self.bench("prefill", "--prompt-len", "20", "--repeats", "1")["tokens_per_second"], 0)
 
 
+class ConvertDrafter(unittest.TestCase):
+    def test_writes_what_llama_cpp_reads_and_says_what_it_does_not(self):
+        target = MODELS / "llama/llama.gguf"
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "drafter.gguf"
+            done = dspark("convert-drafter", "-m", target, "--quantize", "q8_0", ROOT / "tests/data/drafters/rnn", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(b"head 'rnn', 1 layers, block of 5", done.stdout)
+            self.assertIn(b"llama.cpp cannot run it", done.stdout)
+            metadata = dspark("inspect", "-m", out).stdout
+            for expected in (b"general.architecture = 'dflash'", b"dspark.target.digest", b"tokenizer.ggml.tokens"):
+                self.assertIn(expected, metadata)
+            self.assertEqual(dspark("convert-drafter", "-m", target, out, out.with_name("again.gguf")).returncode, 0)
+
+    def test_refuses_what_does_not_fit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "drafter.gguf"
+            done = dspark("convert-drafter", "-m", MODELS / "qwen3/qwen3.gguf", ROOT / "tests/data/drafters/rnn", out)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(b"hidden size is 64, the model's is 66", done.stderr)
+            done = dspark("convert-drafter", "-m", MODELS / "llama/llama.gguf", MODELS / "llama/llama.gguf", out)
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertIn(b"'llama' is no drafter", done.stderr)
+            self.assertFalse(out.exists())
+
+
 class Sim(unittest.TestCase):
     def test_planned_is_never_below_fixed_and_near_the_oracle(self):
         done = dspark("sim", "--curve", "deepinfer", "--sim-steps", "300", "--json")

@@ -36,6 +36,7 @@ struct DraftRequest {
   int window = 2048;                      // how many positions before the anchor it may look at
   int max_tokens = 0;                     // at most so many are drafted
   DraftSampler* sampler = nullptr;
+  int bucket = 0;  // kind of task: what is learnt of one is not held against the others
 
   std::vector<DraftToken> draft = {};  // the answer; survival never rises
   bool broken = false;                 // the answer held NaN
@@ -52,6 +53,7 @@ struct VerifiedDraft {
   uint64_t sequence;
   std::span<const DraftToken> draft;  // what was verified, maybe less than was proposed
   int accepted;                       // of it
+  int bucket = 0;                     // as in the request
 };
 
 class Drafter {

@@ -42,8 +42,8 @@ void DsparkDrafter::computed(std::span<const ComputedRow> rows, const float* hid
 }
 
 // Of a token, given those before it.
-double DsparkDrafter::chance(float confidence, int position) const {
-  if (config_.confidence) return calibration_.chance(confidence, position);
+double DsparkDrafter::chance(float confidence, int bucket, int position) const {
+  if (config_.confidence) return correction_.corrected(bucket, position, calibration_.chance(confidence, position));
   constexpr double kUsual = 0.6, kUsualWeight = 16.0;
   const Taken& known = taken_[static_cast<size_t>(position)];
   return (known.taken + kUsualWeight * kUsual) / (known.tried + kUsualWeight);
@@ -78,7 +78,7 @@ void DsparkDrafter::propose(std::span<DraftRequest* const> requests) {
     drafting[i]->broken = draft.broken;
     double survival = 1.0;
     for (size_t k = 0; k < draft.tokens.size(); ++k) {
-      survival *= chance(draft.confidences[k], static_cast<int>(k));
+      survival *= chance(draft.confidences[k], drafting[i]->bucket, static_cast<int>(k));
       drafting[i]->draft.push_back({draft.tokens[k], static_cast<float>(survival), draft.confidences[k]});
     }
   }
@@ -88,6 +88,10 @@ void DsparkDrafter::verified(const VerifiedDraft& result) {
   constexpr double kFade = 0.998;
   const int asked = std::min({result.accepted + 1, static_cast<int>(result.draft.size()), kMaxDraftSlots});
   for (int i = 0; i < asked; ++i) {
+    const float confidence = result.draft[static_cast<size_t>(i)].confidence;
+    if (config_.confidence) {
+      correction_.observe(result.bucket, i, calibration_.chance(confidence, i), i < result.accepted);
+    }
     Taken& known = taken_[static_cast<size_t>(i)];
     known.tried = known.tried * kFade + 1.0;
     known.taken = known.taken * kFade + (i < result.accepted ? 1.0 : 0.0);

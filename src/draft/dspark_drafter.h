@@ -10,6 +10,7 @@
 #include "draft/drafter.h"
 #include "draft/dspark_head.h"
 #include "draft/ngram_index.h"
+#include "draft/online_correction.h"
 
 namespace dspark {
 
@@ -44,7 +45,7 @@ class DsparkDrafter : public Drafter {
  private:
   DsparkDrafter(DsparkConfig config, DsparkWeights weights, Calibration calibration, const Model& target,
                 ThreadPool& pool, Isa isa, std::shared_ptr<NgramStore> store, const DsparkOptions& options);
-  double chance(float confidence, int position) const;
+  double chance(float confidence, int bucket, int position) const;
 
   // How often a token was taken given those before it, by position: what a drafter without a confidence head knows.
   struct Taken {
@@ -58,6 +59,7 @@ class DsparkDrafter : public Drafter {
   DsparkPass pass_;
   DsparkHead head_;
   std::array<Taken, kMaxDraftSlots> taken_ = {};
+  OnlineCorrection correction_;
 
   std::vector<DraftBlock> blocks_;
   std::vector<HeadDraft> drafts_;

@@ -234,5 +234,24 @@ TEST(DsparkDrafter, LearnsHowOftenItIsRightWithoutAConfidenceHead) {
   EXPECT_LT(request.draft[1].survival, before);
 }
 
+TEST(DsparkDrafter, ConfidencesAreCalibratedAndCorrectedByBucket) {
+  GoldenRig rig(drafter_path("markov"), {});
+  rig.inject(0, kGoldenPositions);
+  const auto goldens = golden_drafts("markov", kGoldenVocab);
+  RecordingSampler sampler;
+  DraftRequest request = rig.request(goldens[0], &sampler, 0);
+  DraftRequest* const requests[] = {&request};
+  rig.drafter().set_calibration({{4.0}});
+  rig.drafter().propose(requests);
+  const float calibrated = request.draft[0].survival;
+  EXPECT_NEAR(calibrated, 1.0 / (1.0 + std::exp(-static_cast<double>(request.draft[0].confidence) / 4.0)), 1e-6);
+  for (int i = 0; i < 300; ++i) rig.drafter().verified({0, request.draft, 0, 1});
+  rig.drafter().propose(requests);
+  EXPECT_EQ(request.draft[0].survival, calibrated);
+  request.bucket = 1;
+  rig.drafter().propose(requests);
+  EXPECT_LT(request.draft[0].survival, 0.3f * calibrated);
+}
+
 }  // namespace
 }  // namespace dspark

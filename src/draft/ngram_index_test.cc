@@ -73,7 +73,9 @@ TEST(NgramIndex, EqualsAPlainSearch) {
         if (exact.length < NgramIndex::kMaxOrder) {
           ASSERT_EQ(found.length, exact.length) << i;
         }
-        if (found.length < NgramIndex::kMaxOrder) ASSERT_EQ(found.next, exact.next) << i;
+        if (found.length < NgramIndex::kMaxOrder) {
+          ASSERT_EQ(found.next, exact.next) << i;
+        }
         for (int k = 0; k < found.length; ++k) {
           ASSERT_EQ(tokens[static_cast<size_t>(found.next - 1 - k)],
                     tokens[tokens.size() - 1 - static_cast<size_t>(k)]);

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -123,6 +125,32 @@ TEST(GgufWriter, AnUnfinishedFileLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(target));
   GgufWriter writer;
   EXPECT_THAT(writer.create("/nonexistent/x.gguf").error().message, testing::HasSubstr("x.gguf.part: cannot create"));
+}
+
+TEST(GgufWriter, CopiesPairsAsTheyAreAndWritesIntegers) {
+  const std::string source = DSPARK_TEST_DATA "/models/llama/llama.gguf";
+  const GgufFile file = GgufFile::open(source).value();
+  const std::string path = ::testing::TempDir() + "/copied_pairs.gguf";
+  const int64_t ids[] = {3, -1, int64_t{1} << 40};
+  GgufWriter writer;
+  for (const GgufEntry& entry : file.metadata()) writer.copy(entry);
+  writer.add_int64_tensor("ids", 3);
+  ASSERT_TRUE(writer.create(path).ok());
+  ASSERT_TRUE(writer.write({reinterpret_cast<const uint8_t*>(ids), sizeof(ids)}).ok());
+  ASSERT_TRUE(writer.finish().ok());
+  const GgufFile copy = GgufFile::open(path).value();
+  ASSERT_EQ(copy.metadata().size(), file.metadata().size());
+  for (size_t i = 0; i < copy.metadata().size(); ++i) {
+    const GgufEntry &a = file.metadata()[i], &b = copy.metadata()[i];
+    EXPECT_EQ(a.key, b.key);
+    EXPECT_EQ(a.type, b.type) << a.key;
+    EXPECT_EQ(a.count, b.count) << a.key;
+    EXPECT_TRUE(std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end())) << a.key;
+  }
+  const TensorInfo* info = copy.info("ids");
+  ASSERT_NE(info, nullptr);
+  EXPECT_EQ(info->type_name, "i64");
+  EXPECT_EQ(std::memcmp(info->data, ids, sizeof(ids)), 0);
 }
 
 }  // namespace
