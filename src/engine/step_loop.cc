@@ -94,6 +94,7 @@ LoopStats StepLoop::stats() const {
 }
 
 void StepLoop::main() {
+  mark_ = Clock::now();
   while (take_in()) {
     end_overdue();
     try {
