@@ -14,6 +14,7 @@ fi
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target "${targets[@]}"
 for target in "${targets[@]}"; do
+  [ -d "tests/fuzz/$target" ] || { echo "fuzz: $target has no corpus; put a few inputs into tests/fuzz/$target" >&2; exit 1; }
   found="build-fuzz/found/$target"
   mkdir -p "$found/corpus"
   echo "fuzz: $target for ${FUZZ_SECONDS:-600} s"

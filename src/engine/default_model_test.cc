@@ -52,7 +52,7 @@ TEST(DefaultModel, PerplexityIsThatOfFloatActivations) {
   EXPECT_NEAR(score->perplexity / expected, 1.0, 0.003);
 }
 
-// Set DSPARK_WRITE_GOLDENS=1 to write the file anew (make golden); scripts/goldens/check_greedy.py then checks it
+// Set DSPARK_WRITE_GOLDENS=1 to write the file anew; scripts/goldens/check_greedy.py (make golden) then checks it
 // against transformers.
 TEST(DefaultModel, GreedyTokensAreTheSameOnEveryMachine) {
   const std::unique_ptr<Engine> engine = open_default();

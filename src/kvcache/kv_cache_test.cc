@@ -219,6 +219,17 @@ TEST(KvCache, AFullShardBorrowsFromTheOthers) {
   expect_sound(*cache, {&again});
 }
 
+TEST(KvCache, TakesFreeBlocksOfOtherShardsBeforeItEvicts) {
+  const auto cache = make_cache(test_options(8, 4));
+  run_sequence(*cache, "", iota_tokens(4 * kTilePositions));
+  for (int i = 0; i < 16; ++i) {
+    // Another home each time; what it had is then free there.
+    TestSequence sequence = open_sequence(*cache, "", iota_tokens(10, 1000 * i), 0);
+    ASSERT_TRUE(sequence.kv.reserve(4 * kTilePositions).ok());
+  }
+  EXPECT_EQ(cache->stats().counters.evictions, 0);
+}
+
 TEST(KvCache, EvictionOrderIsOneOverAllShards) {
   const auto cache = make_cache(test_options(32, 8));
   for (int i = 0; i < 32; ++i) run_sequence(*cache, "", iota_tokens(128, 1000 * i));

@@ -198,7 +198,9 @@ Result<ModelConfig> read_gguf_shape(const GgufFile& file) {
 }
 
 Result<ModelConfig> read_common_config(const ModelFile& file) {
-  return file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf());
+  DSPARK_TRY(ModelConfig config, file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf()));
+  DSPARK_RETURN_IF_ERROR(check_shape(config, file.tensors().path()));
+  return config;
 }
 
 Result<ModelWeights> load_common_weights(const ModelConfig& config, WeightLoader& loader, const CommonTensors& which) {

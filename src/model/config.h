@@ -53,6 +53,10 @@ struct ModelConfig {
   int layer_window(int layer) const { return is_local(layer) ? window : 0; }
 };
 
+// kCorrupt, naming the value, unless the numbers that every decoder has are in their bounds: layers, hidden, heads,
+// kv_heads, head_dim, vocab, context. Before anything is computed from them.
+Status check_shape(const ModelConfig& config, const std::string& path);
+
 // kCorrupt, naming the value, unless every number is one that the kernels can work with and none is absurd.
 Status check_config(const ModelConfig& config, const std::string& path);
 
