@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kWidth = 100;         // columns of a help line
 constexpr size_t kTextColumn = 30;     // where the description of a flag starts
-constexpr size_t kSummaryColumn = 14;  // where the summary of a command starts
+constexpr size_t kSummaryColumn = 20;  // where the summary of a command starts
 
 std::string_view placeholder(const SettingSpec& spec) {
   if (!spec.value.empty()) return spec.value;
