@@ -372,7 +372,7 @@ class ConvertDrafter(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(b"hidden size is 64, the model's is 66", done.stderr)
             done = dspark("convert-drafter", "-m", MODELS / "llama/llama.gguf", MODELS / "llama/llama.gguf", out)
-            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn(b"'llama' is no drafter", done.stderr)
             self.assertFalse(out.exists())
 
