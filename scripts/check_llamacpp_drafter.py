@@ -24,7 +24,7 @@ import torch
 HIDDEN, FFN, HEADS, KV_HEADS, DIM, VOCAB, LAYERS, RANK, BLOCK = 576, 1536, 9, 3, 64, 49152, 30, 64, 7
 PROMPT = [1000 + i * 37 % 5000 for i in range(160)]
 PORT = 8391
-PREDICT = 6  # the first draft is then of PREDICT - 1 tokens
+PREDICT = 20
 
 
 def write_folder(folder: pathlib.Path, vocabulary: int, model: str):
@@ -49,7 +49,7 @@ def write_folder(folder: pathlib.Path, vocabulary: int, model: str):
     add("layers.0.mlp.gate_proj.weight", FFN, HIDDEN)
     add("layers.0.mlp.up_proj.weight", FFN, HIDDEN)
     add("layers.0.mlp.down_proj.weight", HIDDEN, FFN)
-    w["markov_head.markov_w1.weight"] = torch.randn(VOCAB, RANK).bfloat16()
+    w["markov_head.markov_w1.weight"] = (3 * torch.randn(VOCAB, RANK)).bfloat16()  # so that drafts are varied
     add("markov_head.markov_w2.weight", vocabulary, RANK)
     add("confidence_head.proj.weight", 1, HIDDEN + RANK)
     w["confidence_head.proj.bias"] = torch.zeros(1).bfloat16()
@@ -112,7 +112,7 @@ def main():
             write_folder(folder, vocabulary, model)
             subprocess.run([build / "dspark", "convert-drafter", "-m", model, *flags, folder, drafter], check=True)
             first, theirs = llamacpp_draft(binaries, model, drafter)
-            done = subprocess.run([build / "draft_benchmark", model, drafter, "2", str(PREDICT - 1)], check=True,
+            done = subprocess.run([build / "draft_benchmark", model, drafter, "2", str(len(theirs))], check=True,
                                   input=" ".join(map(str, PROMPT + [first])).encode(), capture_output=True)
             ours = [int(token) for token in re.findall(r"^ +(\d+) survival", done.stdout.decode(), re.M)]
             print(f"vocabulary {vocabulary}: llama.cpp {theirs}, ours {ours}")
