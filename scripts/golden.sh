@@ -21,6 +21,7 @@ golden formats.py
 golden gguf_files.py
 golden safetensors_files.py
 golden models.py
+golden training.py
 golden quantised.py --llama-quantize "$llama_cpp/llama-quantize"
 golden drafters.py
 golden templates.py

@@ -34,11 +34,13 @@ enum class Command : uint8_t {
   kSynth,
   kSim,
   kConvertDrafter,
+  kData,
+  kTrain,
   kConfig,
 };
 inline constexpr std::array kCommandNames =
     std::to_array<std::string_view>({"run", "tokenize", "template", "score", "inspect", "pull", "models", "bench",
-                                     "synth", "sim", "convert-drafter", "config"});
+                                     "synth", "sim", "convert-drafter", "data", "train", "config"});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -51,7 +53,8 @@ constexpr CommandSet on(Commands... commands) {
 }
 inline constexpr CommandSet kAllCommands = {(1u << kCommandNames.size()) - 1};
 // Those that compute with a model.
-inline constexpr CommandSet kEngineCommands = on(Command::kRun, Command::kScore, Command::kBench, Command::kConfig);
+inline constexpr CommandSet kEngineCommands =
+    on(Command::kRun, Command::kScore, Command::kBench, Command::kData, Command::kTrain, Command::kConfig);
 // Those that answer requests.
 inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kBench, Command::kConfig);
 
@@ -136,7 +139,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .type = SettingType::kString,
      .fallback = "smollm2-135m",
      .commands = on(Command::kRun, Command::kTokenize, Command::kTemplate, Command::kScore, Command::kInspect,
-                    Command::kBench, Command::kConvertDrafter, Command::kConfig),
+                    Command::kBench, Command::kConvertDrafter, Command::kData, Command::kTrain, Command::kConfig),
      .tokens = true,
      .value = "MODEL",
      .help = "a name that `dspark models` lists, a GGUF file, a Hugging Face folder, or a URL of a GGUF file"},
@@ -152,7 +155,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .choices = {"none", "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k",
                  "q6_k", "iq4_nl", "iq4_xs"},
      .commands = on(Command::kRun, Command::kScore, Command::kInspect, Command::kBench, Command::kConvertDrafter,
-                    Command::kConfig),
+                    Command::kData, Command::kTrain, Command::kConfig),
      .tokens = true,
      .value = "TYPE",
      .help = "type to which float matrices are quantised when the model is loaded, or a drafter is written"},
@@ -160,7 +163,8 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .type = SettingType::kEnum,
      .fallback = "f16",
      .choices = {"f32", "f16", "bf16", "q8_0"},
-     .commands = on(Command::kRun, Command::kScore, Command::kInspect, Command::kBench, Command::kConfig),
+     .commands = on(Command::kRun, Command::kScore, Command::kInspect, Command::kBench, Command::kData, Command::kTrain,
+                    Command::kConfig),
      .tokens = true,
      .value = "TYPE",
      .help = "type of the cached keys and values"},
@@ -190,7 +194,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .fallback = "0",
      .min = 0,
      .max = 1 << 24,
-     .commands = on(Command::kRun, Command::kScore, Command::kConfig),
+     .commands = on(Command::kRun, Command::kScore, Command::kData, Command::kTrain, Command::kConfig),
      .help = "positions that a sequence may have; 0: what the model was trained for"},
 
     // The machine.
@@ -200,7 +204,8 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .fallback = "0",
      .min = 0,
      .max = 1024,
-     .commands = on(Command::kRun, Command::kTokenize, Command::kScore, Command::kBench, Command::kConfig),
+     .commands = on(Command::kRun, Command::kTokenize, Command::kScore, Command::kBench, Command::kData,
+                    Command::kTrain, Command::kConfig),
      .help = "threads that compute; 0: one for each core"},
     {.name = "pin",
      .type = SettingType::kBool,
@@ -311,7 +316,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .fallback = "1024",
      .min = 1,
      .max = 1 << 24,
-     .commands = on(Command::kRun, Command::kConfig),
+     .commands = on(Command::kRun, Command::kData, Command::kConfig),
      .tokens = true,
      .help = "tokens that an answer may have"},
     {.name = "stop",
@@ -459,6 +464,64 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .commands = on(Command::kBench),
      .flag_only = true,
      .help = "times that prefill or the rows are measured; the median counts"},
+
+    // Training data.
+    {.name = "sources",
+     .type = SettingType::kString,
+     .fallback = "training/sources.json",
+     .commands = on(Command::kData),
+     .flag_only = true,
+     .value = "FILE",
+     .help = "where prompts come from (JSON, docs/training.md)"},
+    {.name = "data-folder",
+     .type = SettingType::kString,
+     .fallback = ".",
+     .commands = on(Command::kData),
+     .flag_only = true,
+     .value = "DIR",
+     .help = "folder that relative paths in the sources file start from"},
+    {.name = "data",
+     .type = SettingType::kString,
+     .fallback = "answers.jsonl",
+     .commands = on(Command::kTrain),
+     .flag_only = true,
+     .value = "FILE",
+     .help = "what `dspark data generate` wrote"},
+    {.name = "recipe",
+     .type = SettingType::kString,
+     .fallback = "training/lookup.json",
+     .commands = on(Command::kTrain),
+     .flag_only = true,
+     .value = "FILE",
+     .help = "what the drafter is like and how it is trained (JSON, docs/training.md)"},
+    {.name = "feature-cache",
+     .type = SettingType::kSize,
+     .fallback = "0",
+     .commands = on(Command::kTrain),
+     .flag_only = true,
+     .help = "at most this much of the target's hidden states is kept on disk, beside the checkpoint"},
+    {.name = "drafter-type",
+     .type = SettingType::kString,
+     .fallback = "q8_0",
+     .commands = on(Command::kTrain),
+     .flag_only = true,
+     .value = "TYPE",
+     .help = "type of the matrices of the drafter that is written"},
+    {.name = "slots",
+     .type = SettingType::kInt,
+     .fallback = "64",
+     .min = 1,
+     .max = 4096,
+     .commands = on(Command::kData),
+     .flag_only = true,
+     .help = "answers that are generated at once"},
+    {.name = "answer-tokens",
+     .type = SettingType::kInt,
+     .fallback = "0",
+     .min = 0,
+     .commands = on(Command::kData),
+     .flag_only = true,
+     .help = "stop once the file has this many tokens of answers; 0: when the prompts are used up"},
 
     // Synthetic models.
     {.name = "shape",

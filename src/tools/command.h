@@ -57,6 +57,8 @@ Result<ExitCode> cmd_bench(const Invocation& call);
 Result<ExitCode> cmd_synth(const Invocation& call);
 Result<ExitCode> cmd_sim(const Invocation& call);
 Result<ExitCode> cmd_convert_drafter(const Invocation& call);
+Result<ExitCode> cmd_data(const Invocation& call);
+Result<ExitCode> cmd_train(const Invocation& call);
 Result<ExitCode> cmd_config(const Invocation& call);
 
 }  // namespace dspark
