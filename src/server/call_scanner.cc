@@ -113,7 +113,7 @@ bool CallScanner::value_step(char c, ToolParts* out) {
 }
 
 void CallScanner::end_value(ToolParts* out) {
-  if (key_ == "name" && name_.empty()) name_ = decoded(value_);
+  if (key_ == "name" && name_.empty() && value_[0] == '"') name_ = decoded(value_);
   if (is_arguments() && !has_arguments_) {
     has_arguments_ = true;
     arguments_ = value_[0] == '"' ? decoded(value_) : value_;  // some models write them as a string

@@ -31,8 +31,8 @@ void EngineCall::start(std::vector<Request> requests) {
   queue_ = std::make_shared<EventQueue>([http, self = shared_from_this()] { http->post([self] { self->drain(); }); },
                                         context_.max_waiting_bytes);
   for (Request& request : requests) {
-    auto id = context_.serving->submit(std::move(request),
-                                       std::make_shared<QueueListener>(queue_, static_cast<int>(ids_.size())));
+    auto id = context_.serving.submit(std::move(request),
+                                      std::make_shared<QueueListener>(queue_, static_cast<int>(ids_.size())));
     if (!id.ok()) {
       fail(api_error(id.error()));
       break;
@@ -51,11 +51,8 @@ void EngineCall::stop(const ApiError& error) {
 void EngineCall::drain() {
   if (!queue_) return;
   if (!answered_ && queue_->overflowed()) {
+    exchange_->abort();  // and with it on_closed
     record_.error = "the client reads too slowly";
-    record_.status = 499;
-    answered_ = true;
-    cancel_all();
-    exchange_->abort();
   }
   if (!answered_ && !ready()) return;
   for (QueuedEvent& event : queue_->take()) {
@@ -108,7 +105,7 @@ void EngineCall::respond(HttpResponse response) {
 void EngineCall::cancel_all() {
   if (!queue_) return;
   queue_->cancel();
-  for (const RequestId id : ids_) context_.serving->cancel(id);
+  for (const RequestId id : ids_) context_.serving.cancel(id);
 }
 
 void EngineCall::finish_record() {

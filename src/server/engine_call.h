@@ -19,7 +19,7 @@ class Metrics;
 // What calls share.
 struct CallContext {
   HttpServer& http;
-  std::shared_ptr<Serving> serving;
+  Serving& serving;
   Metrics& metrics;
   size_t max_waiting_bytes;  // of an answer whose client does not read
   HttpHeaders headers;       // of every answer to this request

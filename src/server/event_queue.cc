@@ -11,12 +11,14 @@ bool EventQueue::push(QueuedEvent event, size_t bytes) {
     const std::lock_guard lock(mutex_);
     const bool end = std::holds_alternative<RequestEnded>(event.what);
     bytes_ += bytes + sizeof(QueuedEvent);
-    overflowed_ |= bytes_ > max_bytes_;
+    // Who does not read may never take what waits: an overflow wakes again.
+    const bool overflows = bytes_ > max_bytes_ && !std::exchange(overflowed_, true);
     wanted = !cancelled_ && !overflowed_;
     if (wanted || end) {
       events_.push_back(std::move(event));
       wake = !std::exchange(waking_, true);
     }
+    wake |= overflows;
   }
   if (wake) wake_();
   return wanted;

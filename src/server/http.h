@@ -87,6 +87,7 @@ class HttpServer {
 
   int port() const;
   size_t connections() const;  // network thread
+  size_t answering() const;    // of them, those with a request that is not answered whole; network thread
   // Runs `work` on the network thread, in order; dropped once the server has stopped. Any thread.
   void post(std::function<void()> work);
   // Runs `work` on the network thread, not before `delay` has passed. Network thread.

@@ -306,7 +306,6 @@ void HttpConnection::next_request() {
   state_ = State::kIdle;
   answer_whole_ = false;
   read_deadline_ = HttpClock::now() + shared_.options.idle_timeout;
-  if (in_.capacity() > (1 << 20) && in_.size() == 0) in_.shrink_to_fit();
   if (in_.size() > 0) {
     parse();
   } else {

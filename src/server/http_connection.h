@@ -47,6 +47,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void close();
   // Closes the connection if its time is up; called a few times a second.
   void check_time(HttpClock::time_point now);
+  bool answering() const { return state_ == State::kAnswer; }
 
  private:
   friend class HttpConnectionExchange;

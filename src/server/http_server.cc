@@ -1,8 +1,8 @@
 // HttpServer of http.h: listening, accepting, the network thread. The only file besides http_connection.cc that knows
 // Boost.
 #include <fmt/format.h>
-#include <netinet/tcp.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -148,8 +148,8 @@ struct HttpServer::Impl {
       wire = std::make_unique<PlainWire>(std::move(socket));
     }
     const auto connection = std::make_shared<HttpConnection>(std::move(wire), shared, peer.address().to_string());
-    if (full) return connection->refuse(503, "too many connections; try again soon");
     connections.push_back(connection);
+    if (full) return connection->refuse(503, "too many connections; try again soon");
     connection->start();
   }
 
@@ -213,6 +213,14 @@ void HttpServer::stop() {
 
 int HttpServer::port() const { return impl_->port; }
 size_t HttpServer::connections() const { return impl_->connections.size(); }
+
+size_t HttpServer::answering() const {
+  return static_cast<size_t>(std::count_if(impl_->connections.begin(), impl_->connections.end(), [](const auto& weak) {
+    const auto connection = weak.lock();
+    return connection && connection->answering();
+  }));
+}
+
 void HttpServer::post(std::function<void()> work) { asio::post(impl_->io, std::move(work)); }
 
 void HttpServer::after(std::chrono::milliseconds delay, std::function<void()> work) {

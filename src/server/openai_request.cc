@@ -115,7 +115,7 @@ std::optional<ApiError> read_seed(const Json& body, std::optional<uint64_t>* out
     return bad_field("seq_seed", shown(second), "the value of seed, which it is another name of");
   }
   const Json& seed = first.is_null() ? second : first;
-  if (seed.is_null() || seed == -1) return std::nullopt;  // -1: any
+  if (!seed.is_number_unsigned() && (seed.is_null() || seed.get<int64_t>() == -1)) return std::nullopt;  // -1: any
   *out = seed.get<uint64_t>();
   return std::nullopt;
 }

@@ -20,8 +20,8 @@ namespace dspark {
 struct ServedModel {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat_template;
-  std::shared_ptr<Serving> serving;  // must end before the HttpServer does
-  int context = 0;                   // positions of a sequence
+  Serving& serving;  // outlives HttpServer::stop(), and ends before the HttpServer does
+  int context = 0;   // positions of a sequence
   int64_t vocab = 0;
   int64_t hidden_size = 0;  // numbers of an embedding
   int tokenizer_threads = 1;

@@ -15,6 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kModelsPrefix = "/v1/models/";
+constexpr auto kDrainLook = std::chrono::milliseconds(20);
+constexpr auto kLastWrites = std::chrono::seconds(5);
 
 enum class Right { kNone, kKey, kMetrics, kAdmin };
 enum class Task { kAtOnce, kChat, kCompletions, kEmbeddings, kTokenize, kDetokenize, kApplyTemplate };
@@ -84,6 +86,7 @@ void Service::drain(std::chrono::milliseconds patience, std::function<void()> do
   http_.post([this, patience, done = std::move(done)]() mutable {
     draining_ = true;
     drained_ = std::move(done);
+    drain_deadline_ = std::chrono::steady_clock::now() + patience + kLastWrites;
     http_.after(patience, [this] {
       for (const auto& [number, weak] : std::map(running_)) {
         if (const auto call = weak.lock()) {
@@ -96,7 +99,11 @@ void Service::drain(std::chrono::milliseconds patience, std::function<void()> do
 }
 
 void Service::report_if_drained() {
-  if (!draining_ || !running_.empty()) return;
+  if (!draining_ || !drained_ || !running_.empty()) return;
+  if (http_.answering() > 0 && std::chrono::steady_clock::now() < drain_deadline_) {
+    http_.after(kDrainLook, [this] { report_if_drained(); });
+    return;
+  }
   if (const auto done = std::exchange(drained_, nullptr)) done();
 }
 

@@ -75,6 +75,7 @@ class Service final : public HttpHandler {
   std::shared_ptr<const ServedModel> model_;
   bool draining_ = false;
   std::function<void()> drained_;
+  std::chrono::steady_clock::time_point drain_deadline_;  // then nobody is waited for who does not read his answer
   std::map<const ApiKey*, KeyUse> uses_;
   uint64_t next_job_ = 0;
   std::map<uint64_t, std::weak_ptr<EngineCall>> running_;  // jobs that have not ended; empty while they are prepared

@@ -57,7 +57,7 @@ class Server {
     service_->set_model(std::make_shared<const ServedModel>(
         ServedModel{.tokenizer = standin_tokenizer(),
                     .chat_template = kTemplate,
-                    .serving = serving_,
+                    .serving = *serving_,
                     .context = context_,
                     .vocab = 283,
                     .hidden_size = 2,
