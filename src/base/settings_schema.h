@@ -24,6 +24,7 @@ enum class SettingType {
 
 enum class Command : uint8_t {
   kRun,
+  kServe,
   kTokenize,
   kTemplate,
   kScore,
@@ -39,8 +40,8 @@ enum class Command : uint8_t {
   kConfig,
 };
 inline constexpr std::array kCommandNames =
-    std::to_array<std::string_view>({"run", "tokenize", "template", "score", "inspect", "pull", "models", "bench",
-                                     "synth", "sim", "convert-drafter", "data", "train", "config"});
+    std::to_array<std::string_view>({"run", "serve", "tokenize", "template", "score", "inspect", "pull", "models",
+                                     "bench", "synth", "sim", "convert-drafter", "data", "train", "config"});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -53,10 +54,11 @@ constexpr CommandSet on(Commands... commands) {
 }
 inline constexpr CommandSet kAllCommands = {(1u << kCommandNames.size()) - 1};
 // Those that compute with a model.
-inline constexpr CommandSet kEngineCommands =
-    on(Command::kRun, Command::kScore, Command::kBench, Command::kData, Command::kTrain, Command::kConfig);
+inline constexpr CommandSet kEngineCommands = on(Command::kRun, Command::kServe, Command::kScore, Command::kBench,
+                                                 Command::kData, Command::kTrain, Command::kConfig);
 // Those that answer requests.
-inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kBench, Command::kConfig);
+inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kServe, Command::kBench, Command::kConfig);
+inline constexpr CommandSet kServerCommands = on(Command::kServe, Command::kConfig);
 
 struct SettingSpec {
   // --max-tokens on the command line, DSPARK_MAX_TOKENS in the environment, max_tokens in the file.
@@ -138,8 +140,9 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .aliases = {"model-path"},
      .type = SettingType::kString,
      .fallback = "smollm2-135m",
-     .commands = on(Command::kRun, Command::kTokenize, Command::kTemplate, Command::kScore, Command::kInspect,
-                    Command::kBench, Command::kConvertDrafter, Command::kData, Command::kTrain, Command::kConfig),
+     .commands =
+         on(Command::kRun, Command::kServe, Command::kTokenize, Command::kTemplate, Command::kScore, Command::kInspect,
+            Command::kBench, Command::kConvertDrafter, Command::kData, Command::kTrain, Command::kConfig),
      .tokens = true,
      .value = "MODEL",
      .help = "a name that `dspark models` lists, a GGUF file, a Hugging Face folder, or a URL of a GGUF file"},
@@ -154,8 +157,8 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .fallback = "none",
      .choices = {"none", "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k",
                  "q6_k", "iq4_nl", "iq4_xs"},
-     .commands = on(Command::kRun, Command::kScore, Command::kInspect, Command::kBench, Command::kConvertDrafter,
-                    Command::kData, Command::kTrain, Command::kConfig),
+     .commands = on(Command::kRun, Command::kServe, Command::kScore, Command::kInspect, Command::kBench,
+                    Command::kConvertDrafter, Command::kData, Command::kTrain, Command::kConfig),
      .tokens = true,
      .value = "TYPE",
      .help = "type to which float matrices are quantised when the model is loaded, or a drafter is written"},
@@ -163,8 +166,8 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .type = SettingType::kEnum,
      .fallback = "f16",
      .choices = {"f32", "f16", "bf16", "q8_0"},
-     .commands = on(Command::kRun, Command::kScore, Command::kInspect, Command::kBench, Command::kData, Command::kTrain,
-                    Command::kConfig),
+     .commands = on(Command::kRun, Command::kServe, Command::kScore, Command::kInspect, Command::kBench, Command::kData,
+                    Command::kTrain, Command::kConfig),
      .tokens = true,
      .value = "TYPE",
      .help = "type of the cached keys and values"},
@@ -194,7 +197,7 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .fallback = "0",
      .min = 0,
      .max = 1 << 24,
-     .commands = on(Command::kRun, Command::kScore, Command::kData, Command::kTrain, Command::kConfig),
+     .commands = on(Command::kRun, Command::kServe, Command::kScore, Command::kData, Command::kTrain, Command::kConfig),
      .help = "positions that a sequence may have; 0: what the model was trained for"},
 
     // The machine.
@@ -204,8 +207,8 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .fallback = "0",
      .min = 0,
      .max = 1024,
-     .commands = on(Command::kRun, Command::kTokenize, Command::kScore, Command::kBench, Command::kData,
-                    Command::kTrain, Command::kConfig),
+     .commands = on(Command::kRun, Command::kServe, Command::kTokenize, Command::kScore, Command::kBench,
+                    Command::kData, Command::kTrain, Command::kConfig),
      .help = "threads that compute; 0: one for each core"},
     {.name = "pin",
      .type = SettingType::kBool,
@@ -261,6 +264,98 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .max = 1 << 20,
      .commands = kServingCommands,
      .help = "requests that may wait; more are refused"},
+
+    // The server.
+    {.name = "host",
+     .type = SettingType::kString,
+     .fallback = "127.0.0.1",
+     .commands = kServerCommands,
+     .value = "ADDRESS",
+     .help = "address to listen on; 0.0.0.0 or :: is every one of this machine"},
+    {.name = "port",
+     .type = SettingType::kInt,
+     .fallback = "8000",
+     .min = 0,
+     .max = 65535,
+     .commands = kServerCommands,
+     .help = "port to listen on; 0: any free one"},
+    {.name = "served-model-name",
+     .type = SettingType::kStringList,
+     .commands = kServerCommands,
+     .value = "NAME",
+     .help = "name by which requests know the model, the first is told them; without it what --model says"},
+    {.name = "api-keys",
+     .type = SettingType::kString,
+     .commands = kServerCommands,
+     .value = "FILE",
+     .help = "who may ask, with tenants, limits and rights (docs/server.md); without it everybody may everything"},
+    {.name = "tls-cert",
+     .type = SettingType::kString,
+     .commands = kServerCommands,
+     .value = "FILE",
+     .help = "certificate chain in PEM, for HTTPS"},
+    {.name = "tls-key",
+     .type = SettingType::kString,
+     .commands = kServerCommands,
+     .value = "FILE",
+     .help = "private key of the certificate in PEM"},
+    {.name = "cors-origin",
+     .type = SettingType::kStringList,
+     .commands = kServerCommands,
+     .value = "ORIGIN",
+     .help = "web pages of this origin may ask, * for all; without it none may"},
+    {.name = "access-log",
+     .type = SettingType::kString,
+     .commands = kServerCommands,
+     .value = "FILE",
+     .help = "append a line of JSON for each request, without its text"},
+    {.name = "log-prompts",
+     .type = SettingType::kBool,
+     .fallback = "false",
+     .commands = kServerCommands,
+     .help = "write prompts and answers into the access log, too"},
+    {.name = "tool-parser",
+     .type = SettingType::kEnum,
+     .fallback = "auto",
+     .choices = {"auto", "none", "hermes", "llama3", "deepseek"},
+     .commands = kServerCommands,
+     .value = "FORMAT",
+     .help = "how the model writes calls of tools; auto: by its special tokens"},
+    {.name = "max-body",
+     .type = SettingType::kSize,
+     .fallback = "16MiB",
+     .min = 1024,
+     .max = 1 << 30,
+     .commands = kServerCommands,
+     .help = "bytes that a request may have"},
+    {.name = "max-connections",
+     .type = SettingType::kInt,
+     .fallback = "1024",
+     .min = 1,
+     .max = 1 << 20,
+     .commands = kServerCommands,
+     .help = "connections at once; more are refused"},
+    {.name = "max-choices",
+     .type = SettingType::kInt,
+     .fallback = "128",
+     .min = 1,
+     .max = 1024,
+     .commands = kServerCommands,
+     .help = "answers to one request, over all of its prompts"},
+    {.name = "client-timeout",
+     .type = SettingType::kDuration,
+     .fallback = "30s",
+     .min = 100,
+     .max = 86'400'000,
+     .commands = kServerCommands,
+     .help = "a request must arrive, and an answer be read on, within this time"},
+    {.name = "drain-timeout",
+     .type = SettingType::kDuration,
+     .fallback = "30s",
+     .min = 0,
+     .max = 86'400'000,
+     .commands = kServerCommands,
+     .help = "how long running requests may go on after SIGTERM"},
 
     // What is drawn.
     {.name = "temp",

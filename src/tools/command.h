@@ -47,6 +47,7 @@ struct CommandSpec {
 std::span<const CommandSpec> commands();
 
 Result<ExitCode> cmd_run(const Invocation& call);
+Result<ExitCode> cmd_serve(const Invocation& call);
 Result<ExitCode> cmd_tokenize(const Invocation& call);
 Result<ExitCode> cmd_template(const Invocation& call);
 Result<ExitCode> cmd_score(const Invocation& call);

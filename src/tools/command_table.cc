@@ -18,6 +18,16 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
                 "tokens when the answer is done.",
      .example = "dspark run -p \"Why is the sky blue?\" --temp 0",
      .run = cmd_run},
+    {.id = Command::kServe,
+     .summary = "answer many clients over HTTP, as OpenAI's API has it",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details = "Chat, completions, embeddings, models, health and metrics; docs/server.md tells all. Requests are "
+                "computed together, and each gets the tokens that it would get alone. SIGTERM or Ctrl-C lets running "
+                "requests end and refuses new ones; a second one ends at once.",
+     .example = "dspark serve -m smollm2-135m --port 8000",
+     .run = cmd_serve},
     {.id = Command::kTokenize,
      .summary = "text to tokens and back",
      .operands = "",

@@ -28,7 +28,7 @@ void on_interrupt(int) {
 
 }  // namespace
 
-InterruptScope::InterruptScope() {
+InterruptScope::InterruptScope(bool and_terminate) : and_terminate_(and_terminate) {
   DSPARK_CHECK(wake_pipe == -1, "a second InterruptScope");
   DSPARK_CHECK(pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) == 0, "no pipe: errno {}", errno);
   interrupted = false;
@@ -38,10 +38,12 @@ InterruptScope::InterruptScope() {
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   DSPARK_CHECK(sigaction(SIGINT, &action, &before_) == 0, "SIGINT cannot be handled");
+  if (and_terminate_) DSPARK_CHECK(sigaction(SIGTERM, &action, &before_terminate_) == 0, "SIGTERM cannot be handled");
 }
 
 InterruptScope::~InterruptScope() {
   sigaction(SIGINT, &before_, nullptr);
+  if (and_terminate_) sigaction(SIGTERM, &before_terminate_, nullptr);
   wake_pipe = -1;
   close(pipe_[0]);
   close(pipe_[1]);

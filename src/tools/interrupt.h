@@ -9,8 +9,9 @@ namespace dspark {
 // before the flag is cleared ends the process with code 130: whoever insists gets out. At most one at a time.
 class InterruptScope {
  public:
-  InterruptScope();
-  ~InterruptScope();  // what SIGINT did before
+  // `and_terminate`: SIGTERM counts as SIGINT.
+  explicit InterruptScope(bool and_terminate = false);
+  ~InterruptScope();  // what the signals did before
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
@@ -21,6 +22,8 @@ class InterruptScope {
 
  private:
   struct sigaction before_ {};
+  struct sigaction before_terminate_ {};
+  const bool and_terminate_;
   int pipe_[2] = {-1, -1};
 };
 

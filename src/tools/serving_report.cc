@@ -1,0 +1,140 @@
+// See serving_report.h.
+#include "tools/serving_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/setting_value.h"
+#include "base/sha256.h"
+#include "kernels/kv_layout.h"
+
+namespace dspark {
+namespace {
+
+constexpr bool kCounter = true;
+constexpr bool kGauge = false;
+
+void add_loop(const LoopStats& loop, std::vector<MetricSample>* out) {
+  const auto add = [&](const char* name, const char* help, bool counter, double value) {
+    out->push_back({name, help, counter, value});
+  };
+  const auto count = [&](const char* name, const char* help, int64_t value) {
+    add(name, help, kCounter, static_cast<double>(value));
+  };
+  add("vllm:num_requests_running", "Sequences that are being computed", kGauge, loop.running);
+  add("vllm:num_requests_waiting", "Requests that have not begun", kGauge, loop.requests_waiting);
+  count("vllm:num_preemptions_total", "Sequences that gave their KV back and began again", loop.preemptions);
+  count("dspark_steps_total", "Forward passes", loop.steps);
+  count("dspark_decode_rows_total", "Rows of answers that were computed", loop.decode_rows);
+  count("dspark_prompt_rows_total", "Rows of prompts that were computed", loop.prompt_rows);
+  const std::pair<const char*, double> phases[] = {{"plan", loop.plan_seconds},
+                                                   {"forward", loop.forward_seconds},
+                                                   {"draw", loop.draw_seconds},
+                                                   {"deliver", loop.deliver_seconds}};
+  for (const auto& [phase, seconds] : phases) {
+    out->push_back({"dspark_step_seconds_total", "Time of all steps by phase", kCounter, seconds, {{"phase", phase}}});
+  }
+  add("dspark_step_gap_seconds_total", "Between forward passes, drawing and idle time not counted", kCounter,
+      loop.gap_seconds);
+  add("dspark_step_expected_seconds_total", "What plans foresaw", kCounter, loop.expected_seconds);
+  add("dspark_step_actual_seconds_total", "What the steps of those plans took", kCounter, loop.actual_seconds);
+}
+
+void add_cache(const KvStats& kv, std::vector<MetricSample>* out) {
+  const auto add = [&](const char* name, const char* help, bool counter, double value) {
+    out->push_back({name, help, counter, value});
+  };
+  const auto count = [&](const char* name, const char* help, int64_t value) {
+    add(name, help, kCounter, static_cast<double>(value));
+  };
+  add("vllm:kv_cache_usage_perc", "Part of the KV blocks that a new sequence cannot have; 1 is all", kGauge,
+      kv.usage_ratio());
+  count("vllm:prefix_cache_queries_total", "Prompt tokens that were looked up", kv.counters.prompt_tokens);
+  count("vllm:prefix_cache_hits_total", "Prompt tokens that were found", kv.counters.hit_tokens);
+  out->push_back({"vllm:cache_config_info",
+                  "The KV cache",
+                  kGauge,
+                  1,
+                  {{"block_size", std::to_string(kTilePositions)},
+                   {"num_gpu_blocks", std::to_string(kv.capacity_blocks)},
+                   {"num_cpu_blocks", std::to_string(kv.capacity_blocks)},
+                   {"enable_prefix_caching", "True"}}});
+  add("dflash_kv_reuse_rate", "Prompt tokens whose KV was reused, of all", kGauge, kv.reuse_ratio());
+  add("dspark_cache_hit_ratio", "Block lookups that hit, of all", kGauge, kv.block_hit_ratio());
+  add("dspark_cache_conflict_ratio", "Block lookups that missed what had just been evicted, of all", kGauge,
+      kv.conflict_ratio());
+  add("dspark_cache_fragmentation_ratio", "Allocated positions that hold nothing, of all", kGauge,
+      kv.fragmentation_ratio());
+  count("dspark_cache_evictions_total", "Blocks that were evicted", kv.counters.evictions);
+  count("dspark_cache_hash_collisions_total", "Equal digests of different tokens, never served",
+        kv.counters.hash_collisions);
+  count("dspark_cache_lock_waits_total", "Times that a shard's lock was held by another thread",
+        kv.counters.lock_waits);
+  add("dspark_cache_lock_wait_seconds_total", "Time waited for shards' locks", kCounter, kv.counters.lock_wait_seconds);
+}
+
+nlohmann::ordered_json counters_json(const KvCounters& c) {
+  return {{"block_lookups", c.block_lookups},
+          {"block_hits", c.block_hits},
+          {"conflicts", c.conflicts},
+          {"prompt_tokens", c.prompt_tokens},
+          {"hit_tokens", c.hit_tokens},
+          {"copied_tokens", c.copied_tokens},
+          {"evictions", c.evictions},
+          {"hash_collisions", c.hash_collisions},
+          {"duplicates", c.duplicates},
+          {"lock_waits", c.lock_waits},
+          {"lock_wait_seconds", c.lock_wait_seconds}};
+}
+
+}  // namespace
+
+std::vector<MetricSample> engine_metrics(Engine& engine) {
+  std::vector<MetricSample> out;
+  add_loop(engine.loop().stats(), &out);
+  add_cache(engine.runner().kv().stats(), &out);
+  return out;
+}
+
+nlohmann::ordered_json cache_report(const KvStats& kv) {
+  nlohmann::ordered_json out = {{"block_tokens", kTilePositions},
+                                {"block_bytes", kv.block_bytes},
+                                {"memory_bytes", kv.memory_bytes},
+                                {"capacity_blocks", kv.capacity_blocks},
+                                {"free_blocks", kv.free_blocks},
+                                {"used_blocks", kv.used_blocks},
+                                {"cached_blocks", kv.cached_blocks},
+                                {"pinned_blocks", kv.pinned_blocks},
+                                {"sequences", kv.sequences},
+                                {"allocated_positions", kv.allocated_positions},
+                                {"slack_positions", kv.slack_positions},
+                                {"scatter_positions", kv.scatter_positions},
+                                {"slack_ratio", kv.slack_ratio()},
+                                {"scatter_ratio", kv.scatter_ratio()},
+                                {"cache_fragmentation_ratio", kv.fragmentation_ratio()},
+                                {"block_hit_ratio", kv.block_hit_ratio()},
+                                {"kv_reuse_ratio", kv.reuse_ratio()},
+                                {"conflict_ratio", kv.conflict_ratio()},
+                                {"usage_ratio", kv.usage_ratio()},
+                                {"counters", counters_json(kv.counters)},
+                                {"shards", nlohmann::ordered_json::array()}};
+  for (const KvShardStats& shard : kv.shards) {
+    out["shards"].push_back({{"free_blocks", shard.free_blocks},
+                             {"indexed_blocks", shard.indexed_blocks},
+                             {"cached_blocks", shard.cached_blocks},
+                             {"counters", counters_json(shard.counters)}});
+  }
+  return out;
+}
+
+std::string fingerprint(const Settings& settings, Engine& engine) {
+  Sha256 hash;
+  hash.add_field("model", engine.runner().digest());
+  for (size_t i = 0; i < kSettings.size(); ++i) {
+    const SettingSpec& spec = kSettings[i];
+    if (!spec.tokens || !spec.commands.has(Command::kServe) || spec.name == "model") continue;
+    hash.add_field(spec.name, format_setting(spec, settings.entry(i).value));
+  }
+  return "fp_" + to_hex(hash.finish()).substr(0, 16);
+}
+
+}  // namespace dspark
