@@ -2,6 +2,7 @@
 #include "model/gguf_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -160,6 +161,11 @@ uint64_t GgufWriter::file_bytes() const {
 Status GgufWriter::create(const std::string& path) {
   DSPARK_CHECK(fd_ < 0, "create() called twice");
   path_ = path;
+  // finish() renames over it, which would put a file in the place of a device.
+  struct stat there = {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: not a regular file; choose the name of a file", path);
+  }
   const std::string part = path + ".part";
   fd_ = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd_ < 0) {

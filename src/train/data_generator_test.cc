@@ -1,7 +1,9 @@
 // Generation of training data on a tiny model: answers are those of the engine, and an interrupted run goes on.
 #include "train/data_generator.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -16,7 +18,7 @@ using nlohmann::json;
 
 class DataGeneration : public testing::Test {
  protected:
-  DataGeneration() : folder_(std::filesystem::temp_directory_path() / "dspark-data-test") {
+  DataGeneration() : folder_(std::filesystem::temp_directory_path() / fmt::format("dspark-data-test-{}", getpid())) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     EngineOptions options;

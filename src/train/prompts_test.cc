@@ -1,5 +1,7 @@
 // Where prompts come from: functions in Python source, templates, the sources file, and the filter against overlap.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -122,7 +124,7 @@ TEST_F(Overlap, RepeatedTurnsAreSeen) {
 
 class Sources : public testing::Test {
  protected:
-  Sources() : folder_(std::filesystem::temp_directory_path() / "dspark-sources-test") {
+  Sources() : folder_(std::filesystem::temp_directory_path() / fmt::format("dspark-sources-test-{}", getpid())) {
     std::filesystem::create_directories(folder_);
   }
   ~Sources() override { std::filesystem::remove_all(folder_); }

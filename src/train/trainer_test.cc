@@ -2,7 +2,9 @@
 // nothing, and what is written is a drafter that the engine reads.
 #include "train/trainer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -23,7 +25,7 @@ constexpr char kRecipe[] = R"({
 
 class Training : public testing::Test {
  protected:
-  Training() : folder_(std::filesystem::temp_directory_path() / "dspark-train-test") {
+  Training() : folder_(std::filesystem::temp_directory_path() / fmt::format("dspark-train-test-{}", getpid())) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     EngineOptions options;
