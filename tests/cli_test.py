@@ -77,6 +77,10 @@ class Frame(unittest.TestCase):
         self.assert_fails(dspark("inspect", ROOT / "README.md"), 3, "GGUF")
         self.assert_fails(dspark("models", "x"), 2, "usage: dspark models \\[options\\];")
 
+    def test_a_closed_standard_error_changes_no_exit_code(self):
+        done = subprocess.run(["sh", "-c", f"'{COMMAND}' run --nope 2>&-"], capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 2)
+
     def test_full_disk_is_an_error(self):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([COMMAND, "config"], stdout=full, stderr=subprocess.PIPE, check=False)
@@ -316,6 +320,16 @@ class ModelFolder(unittest.TestCase):
 
 
 class Score(unittest.TestCase):
+    def test_broken_weights_are_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken, text = pathlib.Path(folder) / "broken.gguf", pathlib.Path(folder) / "text"
+            model = (MODELS / "llama/llama.gguf").read_bytes()
+            broken.write_bytes(model[:-4] + b"\x00\x00\xc0\x7f")  # the last weight of the output matrix is NaN
+            text.write_text("Hello there, how is it going?")
+            done = dspark("score", "-m", broken, "-f", text)
+            self.assertEqual(done.returncode, 3, done.stdout)
+            self.assertIn(b"NaN", done.stderr)
+
     def score(self, *arguments):
         done = dspark("score", "-m", MODELS / "qwen3/qwen3.gguf", "-f", ROOT / "docs/cli.md", "--json", *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -2,7 +2,9 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <future>
 #include <limits>
 
@@ -65,7 +67,18 @@ class Collector final : public RequestListener {
     }
   }
 
-  Result<GenerateResult> wait() { return done_.get_future().get(); }
+  // Waits for the end; once `unwanted` is true, calls cancel() and waits for what comes of it.
+  template <class Cancel>
+  Result<GenerateResult> wait(const std::function<bool()>& unwanted, Cancel cancel) {
+    constexpr std::chrono::milliseconds kPatience{20};
+    std::future<Result<GenerateResult>> result = done_.get_future();
+    while (unwanted && !cancelled_ && result.wait_for(kPatience) != std::future_status::ready) {
+      if (!unwanted()) continue;
+      cancelled_ = true;
+      cancel();
+    }
+    return result.get();
+  }
 
  private:
   bool show(std::string_view text) {
@@ -76,7 +89,7 @@ class Collector final : public RequestListener {
 
   const TokenCallback& on_text_;
   GenerateResult result_;
-  bool cancelled_ = false;
+  std::atomic<bool> cancelled_ = false;
   std::promise<Result<GenerateResult>> done_;
 };
 
@@ -142,7 +155,8 @@ std::vector<int32_t> Engine::encode_rendered(std::string_view prompt) const {
   return dspark::encode_rendered(tokenizer_, prompt, runner_->pool().size());
 }
 
-Result<GenerateResult> Engine::generate(const GenerateRequest& request, const TokenCallback& on_text) {
+Result<GenerateResult> Engine::generate(const GenerateRequest& request, const TokenCallback& on_text,
+                                        const std::function<bool()>& unwanted) {
   const auto collector = std::make_shared<Collector>(on_text);
   Request wanted;
   wanted.prompt = request.prompt;
@@ -150,8 +164,8 @@ Result<GenerateResult> Engine::generate(const GenerateRequest& request, const To
   wanted.max_tokens = request.max_tokens;
   wanted.stop = request.stop;
   wanted.draft_tokens = request.draft_tokens;
-  DSPARK_TRY([[maybe_unused]] const RequestId id, loop_->submit(std::move(wanted), collector));
-  return collector->wait();
+  DSPARK_TRY(const RequestId id, loop_->submit(std::move(wanted), collector));
+  return collector->wait(unwanted, [&] { loop_->cancel(id); });
 }
 
 Result<ScoreResult> Engine::score(std::span<const int32_t> tokens, const ScoreOptions& options,
@@ -177,6 +191,10 @@ Result<ScoreResult> Engine::score(std::span<const int32_t> tokens, const ScoreOp
         if (i + 1 == end) continue;
         result.log_probs.push_back(
             log_probability(runner_->ops(), logits, static_cast<int64_t>(vocab), tokens[i + 1], &maxima));
+        if (std::isnan(result.log_probs.back())) {
+          return make_error(ErrorCode::kCorrupt, "the logits of position {} hold NaN; the model's weights are broken",
+                            i);
+        }
         total += result.log_probs.back();
       }
       if (progress) progress(last);

@@ -84,8 +84,10 @@ class Engine {
   // Every request goes through here, in whatever way it came in.
   StepLoop& loop() { return *loop_; }
 
-  // One request, waited for. Errors as StepLoop::submit has them, and what befell the request.
-  Result<GenerateResult> generate(const GenerateRequest& request, const TokenCallback& on_text);
+  // One request, waited for. Errors as StepLoop::submit has them, and what befell the request. `unwanted` is asked
+  // now and then on the calling thread, also while the prompt is computed; once it is true the request is cancelled.
+  Result<GenerateResult> generate(const GenerateRequest& request, const TokenCallback& on_text,
+                                  const std::function<bool()>& unwanted = {});
 
   Result<ScoreResult> score(std::span<const int32_t> tokens, const ScoreOptions& options,
                             const std::function<void(size_t done)>& progress);

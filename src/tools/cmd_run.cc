@@ -69,10 +69,13 @@ nlohmann::ordered_json as_json(const Engine& engine, const GenerateResult& resul
 Result<GenerateResult> answer(Engine& engine, const GenerateRequest& request, bool quiet,
                               const InterruptScope& interrupt) {
   Status written = Ok();
-  auto result = engine.generate(request, [&](std::string_view text) {
-    if (!quiet && !text.empty()) written = write_output(text);
-    return written.ok() && !interrupt.requested();
-  });
+  auto result = engine.generate(
+      request,
+      [&](std::string_view text) {
+        if (!quiet && !text.empty()) written = write_output(text);
+        return written.ok() && !interrupt.requested();
+      },
+      [&] { return interrupt.requested(); });
   DSPARK_RETURN_IF_ERROR(written);
   return result;
 }
