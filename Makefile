@@ -2,9 +2,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all check bench bench-peers asan tsan golden fuzz help packages packages-dev configure
+.PHONY: build run test test-all check bench bench-peers bench-serve asan tsan golden fuzz help packages packages-dev configure
 
 FUZZ_SECONDS ?= 600
+PROMPTS ?= ../shared/data/prompts
 PROMPT ?= Explain in three sentences why the sky is blue.
 
 packages:
@@ -41,6 +42,9 @@ bench: build  ## measure this machine: decode, prefill and the kernels
 
 bench-peers: build  ## measure against llama.cpp on the same files; writes docs/benchmarks/
 	@scripts/bench_peers.py
+
+bench-serve: build  ## measure the server against llama-server, 1 to 96 clients (PROMPTS=../shared/data/prompts); writes docs/benchmarks/
+	@scripts/bench_serve.py --prompts "$(PROMPTS)" $(BENCH_SERVE)
 
 asan: packages  ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: packages  ## the unit tests under ThreadSanitizer
