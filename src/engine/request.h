@@ -71,6 +71,7 @@ struct ChoiceEnd {
   // What stopped it: an index into Request::stop, or a token id; neither for the model's own end token.
   std::optional<int> stop_text = {};
   std::optional<int32_t> stop_token = {};
+  std::optional<int32_t> end_token = {};  // the token that ended it, the model's own or one that was asked for
   uint64_t seed = 0;
 };
 

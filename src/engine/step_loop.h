@@ -110,7 +110,7 @@ class StepLoop final : public Serving {
   void fork_choices(ActiveRequest& request);
   void accept(const Piece& piece);
   bool take_token(Branch& branch, const DrawnToken& drawn, bool drafted);
-  void end_choice(Branch& branch, FinishReason reason, std::optional<int32_t> stop_token);
+  void end_choice(Branch& branch, FinishReason reason, std::optional<int32_t> end_token);
   void end_request(ActiveRequest& request, const Status& status);
   void sweep();
   void check_accounting();

@@ -198,9 +198,7 @@ void StepLoop::accept(const Piece& piece) {
 bool StepLoop::take_token(Branch& branch, const DrawnToken& drawn, bool drafted) {
   ActiveRequest& request = *branch.request;
   if (branch.sampler.ends(drawn.token)) {
-    const auto& stops = request.request.sampling.stop_token_ids;
-    const bool asked = std::find(stops.begin(), stops.end(), drawn.token) != stops.end();
-    end_choice(branch, FinishReason::kStop, asked ? std::optional(drawn.token) : std::nullopt);
+    end_choice(branch, FinishReason::kStop, drawn.token);
     if (request.open_choices == 0) end_request(request, Ok{});
     return false;
   }
@@ -229,7 +227,7 @@ bool StepLoop::take_token(Branch& branch, const DrawnToken& drawn, bool drafted)
   return false;
 }
 
-void StepLoop::end_choice(Branch& branch, FinishReason reason, std::optional<int32_t> stop_token) {
+void StepLoop::end_choice(Branch& branch, FinishReason reason, std::optional<int32_t> end_token) {
   if (branch.state == Branch::State::kEnded) return;
   std::erase(branch.state == Branch::State::kWaiting ? waiting_ : running_, &branch);
   branch.state = Branch::State::kEnded;
@@ -241,11 +239,14 @@ void StepLoop::end_choice(Branch& branch, FinishReason reason, std::optional<int
     text = branch.matcher.push(branch.decoder.flush());
     text += branch.matcher.flush();
   }
+  const auto& stops = branch.request->request.sampling.stop_token_ids;
+  const bool asked_for = end_token && std::find(stops.begin(), stops.end(), *end_token) != stops.end();
   branch.request->listener->on_choice_end({.choice = branch.choice,
                                            .reason = reason,
                                            .text = text,
                                            .stop_text = branch.matcher.stop(),
-                                           .stop_token = stop_token,
+                                           .stop_token = asked_for ? end_token : std::nullopt,
+                                           .end_token = end_token,
                                            .seed = branch.sampler.params().seed});
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/cache_dir.h"
 #include "base/json.h"
-#include "train/batch_generator.h"
+#include "train/answer_stream.h"
 #include "train/overlap_filter.h"
 
 namespace dspark {
@@ -55,7 +55,7 @@ class Generation {
       : engine_(engine),
         sources_(sources),
         options_(options),
-        batch_(engine, options.slots, options.prompt_chunk),
+        answers_(engine, options.slots),
         filter_(engine.tokenizer(), sources.fixed_instructions) {}
 
   Result<DataTotals> run(const std::function<bool(const DataTotals&)>& report);
@@ -74,7 +74,7 @@ class Generation {
   Engine& engine_;
   const PromptSources& sources_;
   const DataOptions& options_;
-  BatchGenerator batch_;
+  AnswerStream answers_;
   OverlapFilter filter_;
   std::deque<Job> jobs_;
   std::unordered_set<std::string> done_;  // ids in the file
@@ -162,7 +162,7 @@ Status Generation::start(const Job& job) {
     DSPARK_TRY(const std::string rendered, engine_.render({{{"role", "user"}, {"content", kMark}}}));
     dialogue.writes_prompt = true;
     const std::vector<int32_t> tokens = engine_.encode_rendered(rendered.substr(0, rendered.find(kMark)));
-    DSPARK_RETURN_IF_ERROR(batch_.add(next_tag_, tokens, sampling_of(1.0, dialogue.seed), kMaxWrittenPrompt));
+    DSPARK_RETURN_IF_ERROR(answers_.add(next_tag_, tokens, sampling_of(1.0, dialogue.seed), kMaxWrittenPrompt));
     open_.emplace(next_tag_++, std::move(dialogue));
     return Ok{};
   }
@@ -185,15 +185,19 @@ Status Generation::ask(Dialogue dialogue) {
     messages.push_back({{"role", "user"}, {"content", dialogue.turns[i]}});
     if (i < dialogue.replies.size()) messages.push_back({{"role", "assistant"}, {"content", dialogue.replies[i]}});
   }
-  DSPARK_TRY(const std::string rendered, engine_.render(messages));
-  std::vector<int32_t> tokens = engine_.encode_rendered(rendered);
+  const Result<std::string> rendered = engine_.render(messages);
+  if (!rendered.ok()) {  // half a character in a reply, a turn that the template refuses
+    ++totals_.dropped_unusable;
+    return Ok{};
+  }
+  std::vector<int32_t> tokens = engine_.encode_rendered(*rendered);
   const int room = engine_.context() - static_cast<int>(tokens.size()) - options_.max_tokens;
   if (room < 0 || (dialogue.replies.empty() && static_cast<int>(tokens.size()) > kMaxPromptTokens)) {
     ++totals_.dropped_unusable;
     return Ok{};
   }
-  DSPARK_RETURN_IF_ERROR(
-      batch_.add(next_tag_, std::move(tokens), sampling_of(dialogue.temperature, dialogue.seed), options_.max_tokens));
+  DSPARK_RETURN_IF_ERROR(answers_.add(next_tag_, std::move(tokens), sampling_of(dialogue.temperature, dialogue.seed),
+                                      options_.max_tokens));
   open_.emplace(next_tag_++, std::move(dialogue));
   return Ok{};
 }
@@ -260,12 +264,12 @@ Result<DataTotals> Generation::run(const std::function<bool(const DataTotals&)>&
   out_.open(options_.out, std::ios::binary | std::ios::app);
   if (!out_) return make_error(ErrorCode::kInvalidArgument, "{}: cannot be opened for writing", options_.out);
   while (!target_reached()) {
-    while (batch_.has_room() && !jobs_.empty()) {
+    while (answers_.has_room() && !jobs_.empty()) {
       DSPARK_RETURN_IF_ERROR(start(jobs_.front()));
       jobs_.pop_front();
     }
-    if (batch_.active() == 0) break;
-    DSPARK_TRY(std::vector<GeneratedAnswer> answers, batch_.step());
+    if (answers_.active() == 0) break;
+    DSPARK_TRY(std::vector<GeneratedAnswer> answers, answers_.take());
     for (GeneratedAnswer& answer : answers) DSPARK_RETURN_IF_ERROR(finish(std::move(answer)));
     if (!report(totals_)) break;
   }

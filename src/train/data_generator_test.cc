@@ -37,7 +37,6 @@ class DataGeneration : public testing::Test {
     options_.out = (folder_ / "out.jsonl").string();
     options_.max_tokens = 12;
     options_.slots = 3;
-    options_.prompt_chunk = 5;
   }
   ~DataGeneration() override { std::filesystem::remove_all(folder_); }
 
@@ -105,6 +104,14 @@ TEST_F(DataGeneration, RepeatedPromptsAndEvaluationPromptsAreDropped) {
   EXPECT_EQ(totals->dropped_overlaps, 2);
   EXPECT_FALSE(all.contains("s/2#0"));
   EXPECT_NE(all.contains("s/0#0"), all.contains("s/1#0"));
+}
+
+TEST_F(DataGeneration, AConversationThatCannotBeRenderedIsDropped) {
+  sources_.sources[0].prompts[2].turns = {"half a character: \xe2\x82"};
+  const auto totals = generate_data(*engine_, sources_, options_, kGoOn);
+  ASSERT_TRUE(totals.ok()) << totals.error().message;
+  EXPECT_EQ(totals->dropped_unusable, 2);
+  EXPECT_EQ(lines().size(), 10u);
 }
 
 TEST_F(DataGeneration, ABrokenFileIsRefusedAndNotTouched) {
