@@ -18,7 +18,7 @@ Result<ExitCode> cmd_data(const Invocation& call) {
   DSPARK_TRY(const PromptSources sources,
              load_prompt_sources(settings.get<"sources">(), settings.get<"data-folder">()));
   DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
-  const InterruptScope interrupt;
+  const InterruptScope interrupt(true);
   DataOptions options;
   options.out = call.operands[1];
   options.model_digest = to_hex(engine->runner().digest());

@@ -25,7 +25,7 @@ Result<ExitCode> cmd_train(const Invocation& call) {
   DSPARK_TRY(const ModelFile file, ModelFile::open(path));
   DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
   DSPARK_TRY(const std::unique_ptr<Trainer> trainer, Trainer::open(*engine, options));
-  const InterruptScope interrupt;
+  const InterruptScope interrupt(true);
   Progress progress("training", ProgressUnit::kSteps, trainer->recipe().steps);
   const int64_t first = trainer->state().predictions;
   double feature_seconds = 0, train_seconds = 0;
