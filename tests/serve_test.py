@@ -4,65 +4,28 @@
     tests/serve_test.py build/dspark [unittest arguments]
 """
 
-import http.client
+import hashlib
 import json
-import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODEL = ROOT / "tests/data/models/qwen3/hf"
+import serving
+from serving import events
+
 COMMAND = ""
 
 
-class Server:
-    """A running `dspark serve`; leaves it by SIGTERM and checks that it ended well."""
-
-    def __init__(self, *arguments):
-        self.home = tempfile.TemporaryDirectory()
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DSPARK_", "XDG_"))}
-        self.process = subprocess.Popen(
-            [COMMAND, "serve", "-m", str(MODEL), "--port", "0", "--served-model-name", "tiny", "--threads", "2",
-             "--kv-memory", "64MiB", *map(str, arguments)],
-            env=environment | {"HOME": self.home.name}, stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
-        assert self.process.stdout.readline() == "ready\n"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_error):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        self.process.stdout.close()
-        self.home.cleanup()
-        assert code == 0, code
-
-    def ask(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, path, None if body is None else json.dumps(body), headers or {})
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-        return response.status, text
-
-    def chat(self, **more):
-        body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 12} | more
-        status, text = self.ask("POST", "/v1/chat/completions", body)
-        assert status == 200, text
-        return text
+def Server(*arguments, **more):
+    return serving.Server(COMMAND, *arguments, **more)
 
 
 def deltas(stream):
     """The joined text of a stream of one choice."""
-    events = [line.removeprefix("data: ") for line in stream.split("\n\n") if line]
-    assert events[-1] == "[DONE]", events
-    return "".join(json.loads(e)["choices"][0]["delta"].get("content", "") for e in events[:-1])
+    return "".join(event["choices"][0]["delta"].get("content", "") for event in events(stream))
 
 
 class Serve(unittest.TestCase):
@@ -122,9 +85,7 @@ class Serve(unittest.TestCase):
         for name in ("vllm:num_requests_running", "vllm:kv_cache_usage_perc", "vllm:prefix_cache_hits_total",
                      "vllm:cache_config_info", "dflash_kv_reuse_rate", "dspark_cache_hit_ratio"):
             self.assertIn(f"\n{name}{{", text)
-        cache = json.loads(self.server.ask("GET", "/debug/cache")[1])
-        kinds = ("free_blocks", "used_blocks", "cached_blocks", "pinned_blocks")
-        self.assertEqual(sum(cache[kind] for kind in kinds), cache["capacity_blocks"])
+        self.server.wait_until_idle()
 
     def test_an_overlong_prompt_names_both_numbers(self):
         status, text = self.server.ask("POST", "/v1/completions", {"prompt": [1] * 5000})
@@ -134,7 +95,111 @@ class Serve(unittest.TestCase):
         self.assertIn("5000", error["message"])
 
 
+class CacheStats(unittest.TestCase):
+    def ask(self, *arguments, **variables):
+        with tempfile.TemporaryDirectory() as home:
+            return subprocess.run([COMMAND, "cache-stats", *map(str, arguments)], capture_output=True, text=True,
+                                  timeout=60, check=False, env=serving.environment(home) | variables)
+
+    def test_says_what_the_server_says(self):
+        with Server() as server:
+            server.tokens(prompt=[7] * 300)
+            server.tokens(prompt=[7] * 300)
+            done = self.ask("--port", server.port, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["counters"], server.cache()["counters"])
+            self.assertEqual(json.loads(done.stdout)["counters"]["block_hits"], 2)
+            text = self.ask(f"http://127.0.0.1:{server.port}/").stdout
+            self.assertRegex(text, r"prompt tokens +600, of which 299 \(49.8%\) reused")
+            self.assertRegex(text, r"accounting +closed")
+
+    def test_errors_say_what_to_do(self):
+        self.assertIn("--port", self.ask("--port", "1").stderr)
+        self.assertIn("expected a URL", self.ask("localhost:8000").stderr)
+
+    def test_keys(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = pathlib.Path(folder) / "keys.json"
+            keys.write_text(json.dumps({"keys": [{"sha256": hashlib.sha256(b"root").hexdigest(), "tenant": "ops",
+                                                  "rights": ["admin"]}]}))
+            with Server("--api-keys", keys) as server:
+                self.assertIn("DSPARK_API_KEY", self.ask("--port", server.port).stderr)
+                done = self.ask("--port", server.port, DSPARK_API_KEY="root")
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class WarmUp(unittest.TestCase):
+    def test_is_there_from_the_start_and_stays(self):
+        system = {"role": "system", "content": "Be kind. " * 20}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "warm.jsonl"
+            file.write_text(json.dumps({"messages": [system]}) + "\n\n" + json.dumps({"prompt": "Hello " * 30}) + "\n")
+            with Server("--cache-warmup-file", file, memory="2MiB") as server:
+                before = server.cache()
+                self.assertGreater(before["pinned_blocks"], 1)
+                self.assertEqual(before["used_blocks"] + before["cached_blocks"], 0)
+                for i in range(40):  # more than the memory holds
+                    server.tokens(prompt=[i + 1] * 500, max_tokens=1)
+                self.assertGreater(server.cache()["counters"]["evictions"], 0)
+                answer = json.loads(server.chat(messages=[system, {"role": "user", "content": "Hi"}]))
+                usage = answer["usage"]
+                self.assertGreater(usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"] // 2)
+                self.assertEqual(server.wait_until_idle()["pinned_blocks"], before["pinned_blocks"])
+            with Server(memory="2MiB") as cold:  # and no token differs
+                again = json.loads(cold.chat(messages=[system, {"role": "user", "content": "Hi"}],
+                                             seed=answer["choices"][0]["seed"]))
+                self.assertEqual(again["choices"][0]["message"], answer["choices"][0]["message"])
+
+    def test_health_is_503_until_then(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "warm.jsonl"
+            file.write_text("".join(json.dumps({"prompt": "%d" % i * 240}) + "\n" for i in range(60)))
+            with Server("--cache-warmup-file", file, ready=False) as server:
+                status, text = server.ask("GET", "/health")
+                self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "loading"))
+                self.assertEqual(server.ask("POST", "/v1/completions", {"prompt": "a"})[0], 503)
+                server.wait_until_ready()
+                self.assertEqual(server.ask("GET", "/health")[0], 200)
+
+    def test_reads_an_access_log_with_prompts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log.jsonl"
+            with Server("--access-log", log, "--log-prompts") as server:
+                first = json.loads(server.chat(messages=[{"role": "user", "content": "Hello " * 50}]))
+            with Server("--cache-warmup-file", log) as server:
+                again = json.loads(server.chat(messages=[{"role": "user", "content": "Hello " * 50}]))
+            self.assertEqual(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+            self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"],
+                             again["usage"]["prompt_tokens"] - 1)
+
+    def test_bad_files_end_the_start(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "warm.jsonl"
+            for text, memory, message in (('{"prompt": "a"}\n{"prompt": 3}', "64MiB", "line 2: prompt: found 3"),
+                                          ("[1]", "64MiB", "line 1"), ("\xff", "64MiB", "line 1"),
+                                          ('{"prompt": "a", "tenant": "b"}', "64MiB", "tenant"),
+                                          ('{"prompt": "%s"}' % ("Hello " * 100), "64MiB", "context"),
+                                          ('{"prompt": "%s"}' % ("Hello " * 60), "400KiB", "--kv-memory")):
+                file.write_bytes(text.encode("latin-1"))
+                server = Server("--cache-warmup-file", file, memory=memory, ready=False)
+                self.assertIn(message, server.ended())
+                self.assertNotEqual(server.stop(), 0)
+
+
 class Start(unittest.TestCase):
+    def test_too_little_kv_memory_is_found_at_the_start(self):
+        with tempfile.TemporaryDirectory() as home:
+            done = subprocess.run([COMMAND, "serve", "-m", serving.TINY, "--port", "0", "--kv-memory", "200KiB",
+                                   "--context", "512"], capture_output=True, text=True, timeout=60, check=False,
+                                  env=serving.environment(home))
+        self.assertEqual(done.returncode, 5)
+        self.assertIn("--kv-memory", done.stderr)
+        with Server(memory="200KiB") as server:  # unless the context may be what fits
+            context = json.loads(server.ask("GET", "/v1/models")[1])["data"][0]["max_model_len"]
+            self.assertEqual(context, server.cache()["capacity_blocks"] * 128)
+            self.assertEqual(len(server.tokens(max_tokens=context, ignore_eos=True)), context - 5)
+            server.wait_until_idle()
+
     def test_bad_settings_are_named(self):
         for arguments, message in ((["--log-prompts"], "--access-log"), (["--tls-cert", "x"], "--tls-key"),
                                    (["--api-keys", "/nonexistent"], "/nonexistent")):

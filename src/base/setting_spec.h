@@ -25,6 +25,7 @@ enum class SettingType {
 enum class Command : uint8_t {
   kRun,
   kServe,
+  kCacheStats,
   kTokenize,
   kTemplate,
   kScore,
@@ -40,8 +41,8 @@ enum class Command : uint8_t {
   kConfig,
 };
 inline constexpr std::array kCommandNames =
-    std::to_array<std::string_view>({"run", "serve", "tokenize", "template", "score", "inspect", "pull", "models",
-                                     "bench", "synth", "sim", "convert-drafter", "data", "train", "config"});
+    std::to_array<std::string_view>({"run", "serve", "cache-stats", "tokenize", "template", "score", "inspect", "pull",
+                                     "models", "bench", "synth", "sim", "convert-drafter", "data", "train", "config"});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -59,6 +60,8 @@ inline constexpr CommandSet kEngineCommands = on(Command::kRun, Command::kServe,
 // Those that answer requests.
 inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kServe, Command::kBench, Command::kConfig);
 inline constexpr CommandSet kServerCommands = on(Command::kServe, Command::kConfig);
+// The server, and those that ask it something.
+inline constexpr CommandSet kAddressCommands = on(Command::kServe, Command::kCacheStats, Command::kConfig);
 
 struct SettingSpec {
   // --max-tokens on the command line, DSPARK_MAX_TOKENS in the environment, max_tokens in the file.

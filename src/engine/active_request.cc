@@ -31,6 +31,10 @@ Status check(const Request& request, const RequestLimits& limits) {
   if (request.max_tokens < 0) {
     return make_error(ErrorCode::kInvalidArgument, "max_tokens is {}, expected 0 or more", request.max_tokens);
   }
+  if (request.pin && (answers || request.work != Work::kGenerate)) {
+    return make_error(ErrorCode::kInvalidArgument, "a prompt whose KV is to be pinned asks for {}, expected nothing",
+                      request.work == Work::kGenerate ? "an answer" : "an embedding");
+  }
   if (request.prompt_logprobs > kMaxTopLogprobs) {
     return make_error(ErrorCode::kInvalidArgument, "prompt_logprobs is {}, expected 0 to {}", request.prompt_logprobs,
                       kMaxTopLogprobs);

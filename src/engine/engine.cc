@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/exact_math.h"
+#include "base/log.h"
 #include "base/sha256.h"
 #include "draft/ngram_drafter.h"
 #include "engine/model_text.h"
@@ -128,13 +129,26 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
     return make_error(ErrorCode::kInvalidArgument, "context {} is beyond the {} positions of this model",
                       options.context, trained);
   }
-  const int context = options.context > 0 ? options.context : trained;
+  // A sequence that is alone must be able to reach the end of the context, or it would fail on its way.
+  const int64_t room = runner->kv().capacity_blocks() * kTilePositions;
+  if (options.context > room) {
+    return make_error(ErrorCode::kExhausted,
+                      "a context of {} needs more than the {} positions of the KV memory; raise --kv-memory",
+                      options.context, room);
+  }
+  const int context = options.context > 0 ? options.context : static_cast<int>(std::min<int64_t>(trained, room));
+  if (options.context == 0 && context < trained) {
+    log(LogLevel::kWarning, "the KV memory holds {} positions: that is the context, instead of {}", context, trained);
+  }
   std::unique_ptr<Engine> engine(
       new Engine(std::move(runner), std::move(tokenizer), std::move(chat_template), context));
   StepLoopOptions loop = {.schedule = options.schedule,
                           .context = context,
                           .max_queue = options.max_queue,
                           .speculation = options.speculation};
+#ifndef NDEBUG
+  loop.check_accounting = true;
+#endif
   loop.drafters = {std::make_shared<NgramDrafter>(std::make_shared<NgramStore>(), kMostDrafted)};
   for (int32_t id = 0; id < engine->tokenizer_.size(); ++id) {
     if (engine->tokenizer_.is_end_of_generation(id)) loop.end_tokens.push_back(id);

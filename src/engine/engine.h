@@ -24,7 +24,7 @@ namespace dspark {
 struct EngineOptions {
   std::string model;  // a GGUF file or a Hugging Face folder
   RunnerOptions runner;
-  int context = 0;  // positions a sequence may have; 0: what the model was trained for
+  int context = 0;  // positions a sequence may have; 0: what the model was trained for and the KV memory holds
   ScheduleOptions schedule;
   int max_queue = 1024;  // requests that may wait
   SpeculationOptions speculation;

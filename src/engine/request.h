@@ -40,6 +40,7 @@ struct Request {
   int prompt_logprobs = -1;  // how many top log-probabilities with each token of the prompt; -1: none at all
   Pooling pooling = Pooling::kMean;
   int draft_tokens = -1;  // guesses verified in a step at most; 0: none, -1: as the engine plans
+  bool pin = false;       // keep the KV of the prompt for ever, as far as KvCache allows; with max_tokens 0
 
   std::string tenant;      // of the server's own knowledge; prefixes are shared within one tenant and salt only
   std::string cache_salt;  // the caller's, besides the tenant

@@ -36,7 +36,8 @@ struct StepLoopOptions {
   SpeculationOptions speculation = {};
   std::vector<std::shared_ptr<Drafter>> drafters = {};  // in the order of preference
 
-  // Walks the whole KV cache after every step, and stops the program at the first thing wrong. For tests.
+  // Walks the whole KV cache after every step, and stops the program at the first thing wrong. For tests and debug
+  // builds.
   bool check_accounting = false;
   // Sees a row's logits before they are used, and may break them or throw. On the workers. For tests of faults.
   std::function<void(RequestId, int choice, std::span<float> logits)> disturb = {};

@@ -137,8 +137,9 @@ void StepLoop::finish_embedding(ActiveRequest& request) {
 void StepLoop::begin_answer(const Piece& piece) {
   ActiveRequest& request = *piece.branch->request;
   if (!request.generates()) {
+    const Status pinned = request.request.pin ? piece.branch->kv.close_pinned() : Ok{};
     for (auto& choice : request.choices) end_choice(*choice, FinishReason::kLength, {});
-    return end_request(request, Ok{});
+    return end_request(request, pinned);
   }
   fork_choices(request);
   for (Job& job : std::span(jobs_).subspan(piece.first_job, piece.jobs)) {

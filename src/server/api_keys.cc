@@ -99,6 +99,11 @@ const ApiKey* ApiKeys::find(std::string_view authorization) const {
   return it == keys_.end() ? nullptr : &it->second;
 }
 
+bool ApiKeys::has_tenant(std::string_view tenant) const {
+  if (!required_) return tenant == everybody_.tenant;
+  return std::any_of(keys_.begin(), keys_.end(), [&](const auto& entry) { return entry.second.tenant == tenant; });
+}
+
 std::optional<ApiError> KeyUse::enter(const ApiKey& key, Clock::time_point now) {
   if (key.max_concurrent > 0 && running_ >= key.max_concurrent) {
     return ApiError{.status = 429,

@@ -37,6 +37,8 @@ class ApiKeys {
   bool required() const { return required_; }
   // The key of an Authorization header ("Bearer ..."); null if it is none of ours. Without keys: everybody's.
   const ApiKey* find(std::string_view authorization) const;
+  // Whether there are callers of this tenant; without keys, of "".
+  bool has_tenant(std::string_view tenant) const;
 
  private:
   bool required_ = false;

@@ -269,22 +269,22 @@ Parsed<PreparedEmbedding> prepare_embedding(const ServedModel& model, const Serv
   return out;
 }
 
+Result<std::vector<int32_t>> tokens_of(const ServedModel& model, const TokenizeCall& call) {
+  if (!call.conversation) return encode_plain(model, call.text, call.add_special_tokens);
+  DSPARK_TRY(const std::string text, render(model, *call.conversation));
+  return encode_rendered(model.tokenizer, text, model.tokenizer_threads);
+}
+
 HttpResponse tokenize(const ServedModel& model, const ServingNames& names, std::string_view body) {
   auto parsed = parse_tokenize(body, Endpoint::kTokenize, limits_of(model, names, nullptr));
   if (const auto* error = std::get_if<ApiError>(&parsed)) return error_response(*error);
   const TokenizeCall& call = std::get<TokenizeCall>(parsed);
-  std::vector<int32_t> tokens;
-  if (call.conversation) {
-    const auto text = render(model, *call.conversation);
-    if (!text.ok()) return error_response(template_error(text.error()));
-    tokens = encode_rendered(model.tokenizer, *text, model.tokenizer_threads);
-  } else {
-    tokens = encode_plain(model, call.text, call.add_special_tokens);
-  }
-  Json out = {{"count", tokens.size()}, {"max_model_len", model.context}, {"tokens", tokens}};
+  const auto tokens = tokens_of(model, call);
+  if (!tokens.ok()) return error_response(template_error(tokens.error()));
+  Json out = {{"count", tokens->size()}, {"max_model_len", model.context}, {"tokens", *tokens}};
   if (call.return_texts) {
     out["token_strs"] = Json::array();
-    for (const int32_t token : tokens) out["token_strs"].push_back(replace_invalid_utf8(model.tokenizer.piece(token)));
+    for (const int32_t token : *tokens) out["token_strs"].push_back(replace_invalid_utf8(model.tokenizer.piece(token)));
   }
   return {.body = dump_json(out)};
 }

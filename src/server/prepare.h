@@ -48,6 +48,9 @@ Parsed<PreparedGeneration> prepare_generation(const ServedModel& model, const Se
 Parsed<PreparedEmbedding> prepare_embedding(const ServedModel& model, const ServingNames& names, const Caller& caller,
                                             std::string_view body);
 
+// A text, or a conversation rendered by the model's template.
+Result<std::vector<int32_t>> tokens_of(const ServedModel& model, const TokenizeCall& call);
+
 // The small endpoints, whole.
 HttpResponse tokenize(const ServedModel& model, const ServingNames& names, std::string_view body);
 HttpResponse detokenize(const ServedModel& model, const ServingNames& names, std::string_view body);

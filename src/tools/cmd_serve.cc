@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "server/service.h"
+#include "server/warm_up.h"
 #include "tools/command.h"
 #include "tools/compute.h"
 #include "tools/interrupt.h"
@@ -56,7 +58,21 @@ Result<std::shared_ptr<const ServedModel>> served_model(const Settings& settings
                   .fingerprint = fingerprint(settings, engine),
                   .tools = tools,
                   .metrics = [&engine] { return engine_metrics(engine); },
-                  .debug_cache = [&engine] { return cache_report(engine.runner().kv().stats()); }});
+                  .debug_cache = [&engine] { return cache_report(engine.runner().kv()); }});
+}
+
+Status warm_up_cache(const Settings& settings, const ServedModel& model, const ApiKeys& keys, const KvCache& kv) {
+  const std::string path = settings.get<"cache-warmup-file">();
+  if (path.empty()) return Ok{};
+  DSPARK_TRY(std::vector<Request> requests, read_warm_up(path, model, keys));
+  log(LogLevel::kInfo, "warming the KV cache up with {} prompts", requests.size());
+  DSPARK_RETURN_IF_ERROR(warm_up(model.serving, std::move(requests)));
+  const int64_t left = kv.available_blocks() * kTilePositions;
+  if (left >= model.context) return Ok{};
+  return make_error(
+      ErrorCode::kExhausted,
+      "what {} keeps leaves {} positions of the KV memory, less than the context of {}; raise --kv-memory", quote(path),
+      left, model.context);
 }
 
 void wait_for(const InterruptScope& interrupt) {
@@ -90,6 +106,7 @@ Result<ExitCode> cmd_serve(const Invocation& call) {
   const HttpOptions http = http_options(settings);
   DSPARK_TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(http));
   std::unique_ptr<Engine> engine;
+  const ApiKeys keys = options.keys;
   Service service(*server, std::move(options), access_log.get());
   server->start(service);
   DSPARK_RETURN_IF_ERROR(write_output(
@@ -98,6 +115,7 @@ Result<ExitCode> cmd_serve(const Invocation& call) {
   const auto serve = [&]() -> Status {
     DSPARK_TRY(engine, open_engine(settings));
     DSPARK_TRY(auto model, served_model(settings, *engine));
+    DSPARK_RETURN_IF_ERROR(warm_up_cache(settings, *model, keys, engine->runner().kv()));
     const InterruptScope interrupt(true);
     service.set_model(std::move(model));
     DSPARK_RETURN_IF_ERROR(write_output("ready\n"));

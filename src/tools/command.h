@@ -48,6 +48,7 @@ std::span<const CommandSpec> commands();
 
 Result<ExitCode> cmd_run(const Invocation& call);
 Result<ExitCode> cmd_serve(const Invocation& call);
+Result<ExitCode> cmd_cache_stats(const Invocation& call);
 Result<ExitCode> cmd_tokenize(const Invocation& call);
 Result<ExitCode> cmd_template(const Invocation& call);
 Result<ExitCode> cmd_score(const Invocation& call);

@@ -95,8 +95,11 @@ std::vector<MetricSample> engine_metrics(Engine& engine) {
   return out;
 }
 
-nlohmann::ordered_json cache_report(const KvStats& kv) {
-  nlohmann::ordered_json out = {{"block_tokens", kTilePositions},
+nlohmann::ordered_json cache_report(const KvCache& cache) {
+  const Status check = cache.check();
+  const KvStats kv = cache.stats();
+  nlohmann::ordered_json out = {{"accounting", check.ok() ? "closed" : check.error().message},
+                                {"block_tokens", kTilePositions},
                                 {"block_bytes", kv.block_bytes},
                                 {"memory_bytes", kv.memory_bytes},
                                 {"capacity_blocks", kv.capacity_blocks},

@@ -14,7 +14,8 @@ namespace dspark {
 
 std::vector<MetricSample> engine_metrics(Engine& engine);
 
-nlohmann::ordered_json cache_report(const KvStats& stats);
+// All numbers of the cache; and "accounting": "closed", or what KvCache::check() found wrong.
+nlohmann::ordered_json cache_report(const KvCache& kv);
 
 // "fp_" and the digest of the model's files and of every setting of `dspark serve` that can change tokens.
 std::string fingerprint(const Settings& settings, Engine& engine);

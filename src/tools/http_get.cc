@@ -1,0 +1,63 @@
+// See http_get.h.
+#include "tools/http_get.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "model/fetch_url.h"
+
+namespace dspark {
+namespace {
+
+constexpr size_t kMaxBytes = 16 << 20;
+constexpr long kTimeoutSeconds = 30;
+
+struct FreeCurl {
+  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
+};
+struct FreeList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+
+size_t append(char* data, size_t size, size_t count, void* out) {
+  std::string& body = *static_cast<std::string*>(out);
+  if (size * count > kMaxBytes - body.size()) return 0;
+  body.append(data, size * count);
+  return size * count;
+}
+
+}  // namespace
+
+Result<HttpAnswer> http_get(const std::string& url, const std::string& api_key, const std::string& trusted) {
+  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
+  const std::unique_ptr<CURL, FreeCurl> curl(started == CURLE_OK ? curl_easy_init() : nullptr);
+  if (curl == nullptr) return make_error(ErrorCode::kInternal, "libcurl did not start");
+  HttpAnswer answer;
+  char message[CURL_ERROR_SIZE] = "";
+  std::unique_ptr<curl_slist, FreeList> headers;
+  if (!api_key.empty()) {
+    headers.reset(curl_slist_append(nullptr, fmt::format("Authorization: Bearer {}", api_key).c_str()));
+  }
+  const auto set = [&](CURLoption option, auto value) {
+    return curl_easy_setopt(curl.get(), option, value) == CURLE_OK;
+  };
+  bool ok = set(CURLOPT_URL, url.c_str()) && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_NOSIGNAL, 1L) &&
+            set(CURLOPT_USERAGENT, "dspark") && set(CURLOPT_TIMEOUT, kTimeoutSeconds) && set(CURLOPT_PROXY, "") &&
+            set(CURLOPT_ERRORBUFFER, message) && set(CURLOPT_WRITEFUNCTION, append) &&
+            set(CURLOPT_WRITEDATA, static_cast<void*>(&answer.body)) && set(CURLOPT_HTTPHEADER, headers.get());
+  if (!trusted.empty()) ok = ok && set(CURLOPT_CAINFO, trusted.c_str());
+  if (!ok) return make_error(ErrorCode::kInternal, "libcurl refused an option; is it older than 7.85?");
+  const CURLcode code = curl_easy_perform(curl.get());
+  if (code != CURLE_OK) {
+    return make_error(ErrorCode::kUnavailable, "{}: {}", url_for_messages(url),
+                      *message != 0 ? message : curl_easy_strerror(code));
+  }
+  long status = 0;
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  answer.status = static_cast<int>(status);
+  return answer;
+}
+
+}  // namespace dspark
