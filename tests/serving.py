@@ -50,11 +50,14 @@ class Server:
         self.reader.join(timeout=10)
         return "".join(self.complaints)
 
-    def stop(self, timeout=120):
-        """SIGTERM, and its exit code."""
-        if self.process.poll() is None:
+    def stop(self, timeout=120, signals=True):
+        """SIGTERM, unless it was sent already, and the exit code."""
+        if signals and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout)
+        try:
+            code = self.process.wait(timeout)
+        finally:
+            self.process.kill()
         self.reader.join(timeout=10)
         self.process.stdout.close()
         self.process.stderr.close()

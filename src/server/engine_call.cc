@@ -22,6 +22,8 @@ void EngineCall::start(std::vector<Request> requests) {
     self->record_.error = "the client closed the connection";
     self->answered_ = true;
     self->cancel_all();
+    // The engine may be done with it already: then its last events wait here, and nobody will wake us for them.
+    self->context_.http.post([self] { self->drain(); });
   };
   exchange_->on_sent = [weak] {
     if (const auto self = weak.lock()) self->drain();
