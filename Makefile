@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all check bench bench-peers bench-serve asan tsan golden fuzz help packages packages-dev configure
+.PHONY: build run test test-all test-clients check bench bench-peers bench-serve asan tsan golden fuzz help packages packages-dev configure
 
 FUZZ_SECONDS ?= 600
 PROMPTS ?= ../shared/data/prompts
@@ -30,8 +30,11 @@ test: configure  ## build and run all tests, those on the real default model inc
 	@DSPARK_TEST_MODEL="$$(build/dspark models --path smollm2-135m)" \
 	  ctest --test-dir build --output-on-failure --no-tests=error -j2
 
+test-clients: build  ## run the openai client, guidellm and aiperf (from PyPI) against the server
+	@scripts/test-clients.sh
+
 test-all: export DSPARK_TEST_LONG = 1
-test-all: check test asan tsan  ## all of check, test (with the long comparisons), asan and tsan
+test-all: check test test-clients asan tsan  ## all of check, test (with the long comparisons), asan and tsan
 
 check: packages-dev configure  ## format, includes, file openers, instruction-set leaks, clang-tidy on changed files (CHECK_ALL=1: on all)
 	@scripts/check.sh

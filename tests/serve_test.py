@@ -7,6 +7,7 @@
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -184,6 +185,19 @@ class WarmUp(unittest.TestCase):
                 server = Server("--cache-warmup-file", file, memory=memory, ready=False)
                 self.assertIn(message, server.ended())
                 self.assertNotEqual(server.stop(), 0)
+
+
+class Docs(unittest.TestCase):
+    def test_the_examples_of_curl_work(self):
+        text = (serving.ROOT / "docs/server.md").read_text()
+        blocks = [b for b in re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M) if "curl" in b]
+        self.assertGreaterEqual(sum(block.count("curl ") for block in blocks), 7)
+        with Server() as server:
+            for block in blocks:
+                script = block.replace(":8000", f":{server.port}").replace("curl -s", "curl --fail-with-body -s")
+                done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=120,
+                                      check=False)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 class Start(unittest.TestCase):
