@@ -77,6 +77,33 @@ class Frame(unittest.TestCase):
         self.assert_fails(dspark("inspect", ROOT / "README.md"), 3, "GGUF")
         self.assert_fails(dspark("models", "x"), 2, "usage: dspark models \\[options\\];")
 
+    def test_a_file_that_never_ends_is_an_error(self):
+        model = MODELS / "llama/llama.gguf"
+        for arguments in (["config", "--config", "/dev/zero"], ["template", "--template", "/dev/zero"],
+                          ["template", "--messages", "/dev/zero"], ["sim", "--curve", "/dev/zero"],
+                          ["sim", "--traces", "/dev/zero"], ["run", "-m", model, "-f", "/dev/zero"],
+                          ["score", "-m", model, "-f", "/dev/zero"], ["tokenize", "-m", model, "-f", "/dev/zero"]):
+            self.assert_fails(dspark(*arguments, stdin=b"[]"), 3, "'/dev/zero' has more than [0-9]+ MiB")
+        self.assert_fails(dspark("inspect", "/dev/zero"), 3, "/dev/zero: not a regular file")
+
+    def test_who_is_to_blame_decides_the_code(self):
+        model = MODELS / "llama/llama.gguf"
+        self.assert_fails(dspark("pull", "smollm2-135m", variables={"XDG_CACHE_HOME": "/proc/nope"}), 1,
+                          "cannot create the folder")
+        self.assert_fails(dspark("pull", "http://127.0.0.1:1/x.gguf"), 1, "try again")
+        self.assert_fails(dspark("pull", "http://[x/x.gguf"), 2, "expected http://HOST/FILE")
+        self.assert_fails(dspark("synth", "--shape", "qwen3-4b", "/nonexistent/x.gguf"), 1,
+                          "/nonexistent/x.gguf: cannot create")
+        self.assert_fails(dspark("synth", "--shape", "nope", "x.gguf"), 2, "unknown shape 'nope'; known: ")
+        self.assert_fails(dspark("models", variables={"HOME": ""}), 2, "neither XDG_CACHE_HOME nor HOME")
+        self.assertEqual(dspark("run", "-m", model, "-p", "x", "-n", "1", variables={"HOME": ""}).returncode, 0)
+
+    def test_settings_are_checked_whole(self):
+        self.assert_fails(dspark("config", "--pool", "x"), 2, "pool 'x', expected short:SHARE")
+        self.assert_fails(dspark("config", variables={"DSPARK_POOL": "x"}), 2, "pool 'x'")
+        self.assert_fails(dspark("run", "--seed", "9" * 20), 2, "--seed: '9+' does not fit into 64 bits")
+        self.assert_fails(dspark("sim", "--sequences", ""), 2, "--sequences: '' is not a list")
+
     def test_a_closed_standard_error_changes_no_exit_code(self):
         done = subprocess.run(["sh", "-c", f"'{COMMAND}' run --nope 2>&-"], capture_output=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
@@ -178,6 +205,21 @@ class Tokenize(unittest.TestCase):
         for ids in ("283", "99999999999999999999", "-1", "x"):
             done = dspark("tokenize", "-m", self.MODEL, "--detokenize", stdin=ids.encode())
             self.assertEqual((done.returncode, done.stdout), (2, b""))
+            self.assertIn(b"standard input: ", done.stderr)
+
+    def test_messages_name_the_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ids = pathlib.Path(folder) / "ids"
+            ids.write_text("x")
+            done = dspark("tokenize", "-m", self.MODEL, "--detokenize", "-f", ids)
+            self.assertIn(f"{ids}: 'x' is no list".encode(), done.stderr)
+            for name in ("tokenizer.json", "chat_template.jinja"):
+                copy = pathlib.Path(folder) / name
+                shutil.copytree(MODELS / "llama/hf", copy)
+                (copy / name).write_text("{%")
+                done = dspark("run", "-m", copy, "-p", "x")
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(str(copy).encode(), done.stderr)
 
 
 class Template(unittest.TestCase):
@@ -248,6 +290,37 @@ class Run(unittest.TestCase):
                           "--stop", "nowhere in it", "--stop", stop)
         self.assertEqual(cut["text"], whole["text"][:whole["text"].index(stop)])
         self.assertEqual(cut["finish"], "stop")
+
+    def test_memory_and_context_are_found_too_small_at_the_start(self):
+        if self.MODEL != Run.MODEL:
+            return  # the sizes are the tiny model's
+        request = ["-p", "Hello", "--temp", "2", "--top-k", "0", "--min-p", "0", "--top-p", "1", "--seed", "2", "-n", "2000"]
+        done = dspark("run", "-m", self.MODEL, *request, "--kv-memory", "32KiB", "-c", "200")
+        self.assertEqual((done.returncode, done.stdout), (5, b""))
+        self.assertIn(b"a context of 200 needs more than the 128 positions of the KV memory", done.stderr)
+        done = dspark("run", "-m", self.MODEL, *request, "--kv-memory", "32KiB", "--json")
+        self.assertIn(b"the KV memory holds 128 positions", done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertEqual((answer["finish"], answer["prompt_tokens"] + len(answer["tokens"])), ("length", 128))
+        for what, arguments in (("decode", ["--prompt-len", "600"]), ("decode", ["--rows", "600"]),
+                                ("prefill", ["--prompt-len", "600"])):
+            done = dspark("bench", what, "-m", self.MODEL, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, b""))
+            self.assertIn(b"this model has 512", done.stderr)
+        self.assertEqual(dspark("bench", "decode", "-m", self.MODEL, "--batch", "2", "--kv-memory", "32KiB").returncode, 5)
+
+    def test_broken_weights_are_an_error_of_the_model(self):
+        if self.MODEL != Run.MODEL:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            broken = pathlib.Path(folder) / "nan.gguf"
+            data = bytearray(self.MODEL.read_bytes())
+            data[-64:] = b"\xff" * 64
+            broken.write_bytes(data)
+            done = dspark("run", "-m", broken, "-p", "Hello")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(b"weights are broken", done.stderr)
 
     def test_wrong_requests(self):
         for arguments in (["-p", "x", "-f", "y"], ["-p", "x", "--top-p", "1.5"], ["-p", "x", "-c", "100000"],
@@ -464,7 +537,7 @@ class Synth(unittest.TestCase):
 
     def test_unknown_shape_is_answered_with_the_list(self):
         done = dspark("synth", "--shape", "x", "out.gguf")
-        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.returncode, 2)
         self.assertIn(b"qwen3-4b", done.stderr)
 
 

@@ -13,10 +13,6 @@
 namespace dspark {
 namespace {
 
-ErrorCode code_of(int error) {
-  return error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument;
-}
-
 int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
 }  // namespace
@@ -24,11 +20,11 @@ int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: a FIFO must not hang the open before fstat can refuse it.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return make_error(code_of(errno), "{}: cannot open: {}", path, std::strerror(errno));
+  if (fd < 0) return make_error(ErrorCode::kNotFound, "{}: cannot open: {}", path, std::strerror(errno));
   struct stat info;
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
-    return make_error(ErrorCode::kInvalidArgument, "{}: not a regular file", path);
+    return make_error(ErrorCode::kNotFound, "{}: not a regular file; give one", path);
   }
   MappedFile file;
   file.path_ = path;

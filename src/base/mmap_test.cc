@@ -32,7 +32,7 @@ TEST(MappedFile, HoldsTheBytesThroughMovesAndReleases) {
 
 TEST(MappedFile, EmptyAndRefused) {
   EXPECT_TRUE(MappedFile::open(write("dspark_empty", "")).value().bytes().empty());
-  EXPECT_EQ(MappedFile::open(testing::TempDir()).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(MappedFile::open(testing::TempDir()).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(MappedFile::open(testing::TempDir() + "dspark_none").error().code, ErrorCode::kNotFound);
   const std::string fifo = testing::TempDir() + "dspark_fifo";
   std::filesystem::remove(fifo);

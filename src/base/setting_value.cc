@@ -31,6 +31,12 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
+bool is_huge_integer(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc::result_out_of_range && end == text.data() + text.size();
+}
+
 // "1.5GiB" as a whole number of the smallest unit; a bare number only where `bare_allowed` (or 0).
 std::optional<int64_t> parse_with_unit(std::string_view text, std::span<const Unit> units, bool bare_allowed) {
   double scale = 1;
@@ -170,8 +176,14 @@ std::string allowed_values(const SettingSpec& spec) {
 Result<SettingValue> parse_setting(const SettingSpec& spec, std::span<const std::string> texts) {
   if (spec.type == SettingType::kStringList) return SettingValue(std::vector<std::string>(texts.begin(), texts.end()));
   DSPARK_CHECK(texts.size() == 1, "{} values for the setting {}", texts.size(), spec.name);
-  if (spec.type == SettingType::kIntList && texts[0].empty()) return SettingValue(std::vector<int64_t>());
+  if (spec.type == SettingType::kIntList && texts[0].empty() && spec.fallback.empty()) {
+    return SettingValue(std::vector<int64_t>());
+  }
   if (auto value = parse_one(spec, texts[0])) return *std::move(value);
+  if (spec.type == SettingType::kInt && is_huge_integer(texts[0])) {
+    return make_error(ErrorCode::kInvalidArgument, "'{}' does not fit into 64 bits, expected {}", printable(texts[0]),
+                      allowed_values(spec));
+  }
   return make_error(ErrorCode::kInvalidArgument, "'{}' is not {}", printable(texts[0]), allowed_values(spec));
 }
 

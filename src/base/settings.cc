@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <sstream>
 
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include "base/printable.h"
+#include "base/read_file.h"
 #include "base/suggest.h"
 
 namespace dspark {
@@ -79,7 +78,7 @@ class SettingsLoader {
       DSPARK_RETURN_IF_ERROR(set(index, texts, SettingSource::kFlag, origin, origin));
     }
     for (const std::string& line : sources_.environment) DSPARK_RETURN_IF_ERROR(read_variable(line));
-    DSPARK_RETURN_IF_ERROR(read_file());
+    DSPARK_RETURN_IF_ERROR(read_config());
     return std::move(loaded_);
   }
 
@@ -136,20 +135,16 @@ class SettingsLoader {
         nearest.empty() ? "; `dspark config` lists the known ones" : fmt::format("; did you mean {}?", nearest)));
   }
 
-  Status read_file() {
+  Status read_config() {
     std::filesystem::path path = loaded_.settings.get<"config">();
     if (path.empty()) {
       std::error_code error;
       path = sources_.default_config_file;
       if (path.empty() || !std::filesystem::exists(path, error)) return Ok();
     }
-    std::ifstream stream(path, std::ios::binary);
-    std::ostringstream text;
-    if (!stream || !(text << stream.rdbuf()).good()) {
-      return make_error(ErrorCode::kNotFound, "configuration file '{}' cannot be read; check the path and its rights",
-                        path.string());
-    }
-    const toml::parse_result parsed = toml::parse(text.str());
+    auto text = read_file(path.string(), kMaxDocumentBytes);
+    if (!text.ok()) return make_error(text.error().code, "configuration {}", text.error().message);
+    const toml::parse_result parsed = toml::parse(*text);
     if (parsed.failed()) {
       return make_error(ErrorCode::kInvalidArgument, "{}:{}: not valid TOML: {}", path.string(),
                         parsed.error().source().begin.line, printable(parsed.error().description(), 200));

@@ -91,7 +91,7 @@ TEST(Settings, TheFileIsNamedByFlagOrVariable) {
   EXPECT_TRUE(load_settings({.environment = {"DSPARK_CONFIG=" + file.path().string()}})->settings.get<"verbose">());
   EXPECT_FALSE(load_settings({.default_config_file = "/nonexistent/config.toml"})->settings.get<"verbose">());
   EXPECT_THAT(error_of({.flags = {{setting_index("config"), {"/nonexistent/config.toml"}}}}),
-              HasSubstr("'/nonexistent/config.toml' cannot be read"));
+              HasSubstr("configuration file '/nonexistent/config.toml' cannot be opened"));
 }
 
 TEST(Settings, ErrorsNameSourceValueAndWhatIsAllowed) {

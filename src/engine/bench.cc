@@ -12,6 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kWarmUpSteps = 3;  // before decoding is measured
+
 // Any tokens do: the time of a step does not depend on them.
 int32_t some_token(const Runner& runner, int64_t i) {
   return static_cast<int32_t>((i * 7919 + 13) % runner.config().vocab);
@@ -26,6 +28,22 @@ Status fill(Runner& runner, SequenceKv& sequence, int tokens, int chunk) {
     }
     rows.back().wants_logits = first + chunk >= tokens;
     DSPARK_TRY([[maybe_unused]] const StepOutput out, runner.run(rows));
+  }
+  return Ok{};
+}
+
+// Whether `sequences` of so many positions each are within the model's context and the KV memory.
+Status check_positions(Runner& runner, int sequences, int64_t positions) {
+  if (positions > runner.config().context) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "the measurement needs {} positions, this model has {}; measure a shorter prompt or fewer steps",
+                      positions, runner.config().context);
+  }
+  const int64_t blocks = sequences * ((positions + kTilePositions - 1) / kTilePositions);
+  if (blocks > runner.kv().capacity_blocks()) {
+    return make_error(ErrorCode::kExhausted,
+                      "the measurement needs {} bytes of KV memory, there are {}; see --kv-memory",
+                      blocks * runner.kv().block_bytes(), runner.kv().capacity_blocks() * runner.kv().block_bytes());
   }
   return Ok{};
 }
@@ -72,6 +90,7 @@ class EndWaiter final : public RequestListener {
 }  // namespace
 
 Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, int steps) {
+  DSPARK_RETURN_IF_ERROR(check_positions(runner, batch, int64_t{prompt_tokens} + kWarmUpSteps + steps));
   std::vector<SequenceKv> sequences = new_sequences(runner, batch);
   for (SequenceKv& sequence : sequences) DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
   std::vector<RunRow> rows;
@@ -79,7 +98,7 @@ Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, i
     rows.push_back({&sequences[i], some_token(runner, static_cast<int64_t>(i)), true});
   }
   Status status = Ok{};
-  for (int i = 0; i < 3; ++i) run_ms(runner, rows, &status);
+  for (int i = 0; i < kWarmUpSteps; ++i) run_ms(runner, rows, &status);
   runner.step().set_timed(true);
   runner.step().take_phase_seconds();
   std::vector<double> times;
@@ -100,13 +119,14 @@ Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, i
   out.step_ms_min = *std::min_element(times.begin(), times.end());
   out.step_ms_max = *std::max_element(times.begin(), times.end());
   out.tokens_per_second = batch / out.step_ms * 1e3;
-  out.bytes_per_step = bytes_read(runner, int64_t{batch} * (prompt_tokens + 3 + steps / 2));
+  out.bytes_per_step = bytes_read(runner, int64_t{batch} * (prompt_tokens + kWarmUpSteps + steps / 2));
   out.bandwidth_bytes_per_second = memory.best();
   out.bandwidth_fraction = out.bytes_per_step / (out.step_ms * 1e-3) / out.bandwidth_bytes_per_second;
   return out;
 }
 
 Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int repeats) {
+  DSPARK_RETURN_IF_ERROR(check_positions(runner, 1, tokens));
   SequenceKv sequence = runner.new_sequence();
   DSPARK_RETURN_IF_ERROR(fill(runner, sequence, std::min(tokens, 64), chunk));
   DSPARK_RETURN_IF_ERROR(sequence.truncate(0));
@@ -129,6 +149,8 @@ Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int re
 }
 
 Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int prompt_tokens, int repeats) {
+  const int most_rows = rows.empty() ? 0 : *std::max_element(rows.begin(), rows.end());
+  DSPARK_RETURN_IF_ERROR(check_positions(runner, 1, int64_t{prompt_tokens} + most_rows));
   SequenceKv sequence = runner.new_sequence();
   DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
   std::vector<std::vector<double>> times(rows.size());

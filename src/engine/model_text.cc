@@ -57,20 +57,31 @@ Result<std::string> template_from_config(const HfFolder& folder) {
   return make_error(ErrorCode::kCorrupt, "{}: 'chat_template' is neither a text nor a list with a 'default'", name);
 }
 
+Result<Tokenizer> tokenizer_of(Result<TokenizerSpec> spec) {
+  if (!spec.ok()) return spec.error();
+  return Tokenizer::create(std::move(spec).value());
+}
+
+// `text` knows nothing of files: its errors get the path of the one that is wrong.
+template <class T>
+Result<T> of_file(const std::string& path, Result<T> result) {
+  if (result.ok()) return result;
+  return make_error(result.error().code, "{}: {}", path, result.error().message);
+}
+
 }  // namespace
 
 Result<Tokenizer> load_tokenizer(const ModelFile& file) {
   if (file.gguf() != nullptr) {
-    DSPARK_TRY(TokenizerSpec spec, tokenizer_spec_from_gguf(GgufMetadata(*file.gguf())));
-    return Tokenizer::create(std::move(spec));
+    return of_file(file.gguf()->path(), tokenizer_of(tokenizer_spec_from_gguf(GgufMetadata(*file.gguf()))));
   }
   const HfFolder& folder = *file.hf();
   if (folder.tokenizer_json().empty()) {
     return make_error(ErrorCode::kNotFound, "{}: no tokenizer.json; add the one published with the model",
                       folder.path());
   }
-  DSPARK_TRY(TokenizerSpec spec, tokenizer_spec_from_json(folder.tokenizer_json(), folder.tokenizer_config_json()));
-  return Tokenizer::create(std::move(spec));
+  return of_file(folder.path(),
+                 tokenizer_of(tokenizer_spec_from_json(folder.tokenizer_json(), folder.tokenizer_config_json())));
 }
 
 Result<ChatTemplate> load_chat_template(const ModelFile& file) {
@@ -84,7 +95,7 @@ Result<ChatTemplate> load_chat_template(const ModelFile& file) {
     DSPARK_TRY(source, template_from_config(*file.hf()));
   }
   if (source.empty()) return ChatTemplate::chatml();
-  return ChatTemplate::parse(source);
+  return of_file(file.gguf() != nullptr ? file.gguf()->path() : file.hf()->path(), ChatTemplate::parse(source));
 }
 
 Result<std::string> render_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer, ChatInput input) {

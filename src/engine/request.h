@@ -104,7 +104,7 @@ class RequestListener {
   virtual bool on_token(const TokenEvent& event) = 0;
   virtual void on_choice_end(const ChoiceEnd& end) = 0;
   virtual void on_embedding(std::span<const float>) {}
-  // The last call: Ok, or why the request failed. kCancelled, kDeadline, kExhausted, kInternal (broken logits), ...
+  // The last call: Ok, or why the request failed. kCancelled, kDeadline, kExhausted, kCorrupt (broken weights), ...
   virtual void on_end(const Status& status, const RequestStats& stats) = 0;
 };
 

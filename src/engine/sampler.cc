@@ -12,7 +12,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Error broken_logits(const DrawRow& row, const char* what) {
-  return make_error(ErrorCode::kInternal,
+  return make_error(ErrorCode::kCorrupt,
                     "the logits of position {} hold {}, expected finite numbers: the model's weights are broken "
                     "(`dspark inspect` checks the file)",
                     row.position, what);

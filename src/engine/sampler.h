@@ -57,7 +57,7 @@ class Sampler {
   static Result<Sampler> create(const Ops& ops, SamplingParams params, int64_t vocab,
                                 std::span<const int32_t> end_tokens);
 
-  // The token of `row`, given the tokens before it. Fails if the logits are broken (kInternal) or forbid every token
+  // The token of `row`, given the tokens before it. Fails if the logits are broken (kCorrupt) or forbid every token
   // (kInvalidArgument): an error of this request only.
   Result<Draw> draw(const DrawRow& row, const TokenHistory& history, DrawScratch& scratch) const;
 

@@ -334,7 +334,7 @@ TEST(StepLoop, DeadlinesEndRequests) {
 }
 
 // What one request suffers is nobody else's trouble.
-void check_fault(std::function<void(std::span<float>)> fault, const std::string& message) {
+void check_fault(std::function<void(std::span<float>)> fault, ErrorCode code, const std::string& message) {
   std::vector<Request> requests = {greedy(numbers(40), 20), greedy(numbers(30), 20), greedy(numbers(200), 20)};
   requests[1].choices = 3;
   requests[1].sampling.temperature = 0.8;
@@ -354,7 +354,7 @@ void check_fault(std::function<void(std::span<float>)> fault, const std::string&
   const auto failing = test.start(victim);
   const std::vector<Outcome> others = test.run_together(requests);
   expect_same(others, expected, message);
-  EXPECT_EQ(failing->wait().error, ErrorCode::kInternal);
+  EXPECT_EQ(failing->wait().error, code);
   EXPECT_THAT(failing->message(), HasSubstr(message));
   EXPECT_LT(failing->wait().choices[0].tokens.size(), 30u);
   test.expect_idle();
@@ -362,13 +362,16 @@ void check_fault(std::function<void(std::span<float>)> fault, const std::string&
 }
 
 TEST(StepLoopFaults, ANanRowFailsItsRequestOnly) {
-  check_fault([](std::span<float> logits) { logits[5] = std::numeric_limits<float>::quiet_NaN(); }, "NaN");
+  check_fault([](std::span<float> logits) { logits[5] = std::numeric_limits<float>::quiet_NaN(); }, ErrorCode::kCorrupt,
+              "NaN");
 }
 TEST(StepLoopFaults, AnInfiniteRowFailsItsRequestOnly) {
-  check_fault([](std::span<float> logits) { logits[5] = std::numeric_limits<float>::infinity(); }, "inf");
+  check_fault([](std::span<float> logits) { logits[5] = std::numeric_limits<float>::infinity(); }, ErrorCode::kCorrupt,
+              "inf");
 }
 TEST(StepLoopFaults, AWorkersExceptionFailsItsRequestOnly) {
-  check_fault([](std::span<float>) { throw std::runtime_error("a broken worker"); }, "a broken worker");
+  check_fault([](std::span<float>) { throw std::runtime_error("a broken worker"); }, ErrorCode::kInternal,
+              "a broken worker");
 }
 
 class ThrowingListener final : public Recorder {
@@ -401,7 +404,7 @@ TEST(StepLoopFaults, ANanInAPromptsLogprobsFailsTheRequest) {
   LoopUnderTest test(kTiny, setting);
   Request request = greedy(numbers(50), 5);
   request.prompt_logprobs = 0;
-  EXPECT_EQ(test.run(request).error, ErrorCode::kInternal);
+  EXPECT_EQ(test.run(request).error, ErrorCode::kCorrupt);
   test.expect_idle();
 }
 

@@ -117,7 +117,7 @@ Status StepLoop::pool_states(const Piece& piece, int position) {
     const float* state = output_.final + static_cast<size_t>(piece.first_row + i) * hidden;
     for (size_t d = 0; d < hidden; ++d) {
       if (!std::isfinite(state[d])) {
-        return make_error(ErrorCode::kInternal, "the final state at position {} holds {}, expected finite numbers",
+        return make_error(ErrorCode::kCorrupt, "the final state at position {} holds {}, expected finite numbers",
                           position + i, state[d]);
       }
       request.pooled[d] += static_cast<double>(state[d]);

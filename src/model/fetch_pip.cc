@@ -83,7 +83,7 @@ Result<pid_t> start(std::vector<std::string> command, const std::string& tempora
       posix_spawnp(&pid, command[0].c_str(), &actions, nullptr, pointers(command).data(), pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return pid;
-  return make_error(ErrorCode::kNotFound, "cannot start {}: {}; install it (Debian: apt-get install python3-pip)",
+  return make_error(ErrorCode::kInternal, "cannot start {}: {}; install it (Debian: apt-get install python3-pip)",
                     command[0], std::strerror(error));
 }
 
@@ -132,7 +132,7 @@ Status run_pip(const Wheel& wheel, const std::string& scratch, const std::vector
   const auto code = wait_for(pid, scratch + "/tmp", wheel.bytes, progress);
   if (!code) return make_error(ErrorCode::kCancelled, "stopped; parts that are complete are kept");
   if (*code == 0) return Ok{};
-  return make_error(ErrorCode::kExhausted,
+  return make_error(ErrorCode::kInternal,
                     "pip could not download {} (exit code {}: {}); check the network and that `{} download` works, "
                     "then try again",
                     requirement(wheel), *code, cause_in(log), fmt::join(pip, " "));
@@ -167,7 +167,7 @@ Result<std::string> fetch_wheel(const Wheel& wheel, const std::string& folder, c
   fs::remove_all(scratch, error);
   fs::create_directories(scratch + "/tmp", error);
   fs::create_directories(scratch + "/out", error);
-  if (error) return make_error(ErrorCode::kInvalidArgument, "{}: cannot create: {}", scratch, error.message());
+  if (error) return make_error(ErrorCode::kInternal, "{}: cannot create: {}", scratch, error.message());
   DSPARK_RETURN_IF_ERROR(run_pip(wheel, scratch, pip, progress));
   DSPARK_TRY(const auto downloaded, only_wheel(scratch + "/out", wheel));
   DSPARK_TRY(const auto digest, sha256_of_file(downloaded, "checking", progress));
@@ -178,7 +178,7 @@ Result<std::string> fetch_wheel(const Wheel& wheel, const std::string& folder, c
                       requirement(wheel), to_hex(digest), wheel.sha256);
   }
   fs::rename(downloaded, target, error);
-  if (error) return make_error(ErrorCode::kExhausted, "{}: cannot rename to it: {}", target, error.message());
+  if (error) return make_error(ErrorCode::kInternal, "{}: cannot rename to it: {}", target, error.message());
   fs::remove_all(scratch, error);
   return target;
 }

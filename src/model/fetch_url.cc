@@ -224,12 +224,16 @@ Status Transfer::explain(CURL* curl, CURLcode code) {
   }
   if (code == CURLE_HTTP_RETURNED_ERROR) {
     transient_ = status >= 500 || status == 429;
-    return make_error(status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument,
+    return make_error(status < 500 && status != 429 ? ErrorCode::kNotFound : ErrorCode::kInternal,
                       "{}: the server answered {}, expected 200; check the URL", name_, status);
   }
-  transient_ = true;
   const std::string cause = curl_error_[0] != '\0' ? curl_error_ : curl_easy_strerror(code);
-  return make_error(ErrorCode::kExhausted, "{}: {}; try again, the download continues where it stopped", name_,
+  if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: {}; expected http://HOST/FILE or https://HOST/FILE", name_,
+                      printable(cause, 200));
+  }
+  transient_ = true;
+  return make_error(ErrorCode::kInternal, "{}: {}; try again, the download continues where it stopped", name_,
                     printable(cause, 200));
 }
 
@@ -265,7 +269,7 @@ Status fetch_url(const std::string& url, const std::string& target, const std::o
   std::error_code error;
   fs::rename(part, target, error);
   std::remove((part + ".validator").c_str());
-  if (error) return make_error(ErrorCode::kExhausted, "{}: cannot rename {}: {}", target, part, error.message());
+  if (error) return make_error(ErrorCode::kInternal, "{}: cannot rename {}: {}", target, part, error.message());
   return Ok{};
 }
 

@@ -169,7 +169,7 @@ Status GgufWriter::create(const std::string& path) {
   const std::string part = path + ".part";
   fd_ = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd_ < 0) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: cannot create: {}; choose a folder that can be written", part,
+    return make_error(ErrorCode::kInternal, "{}: cannot create: {}; choose a folder that can be written", path,
                       std::strerror(errno));
   }
   const std::string text = header();

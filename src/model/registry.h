@@ -49,6 +49,9 @@ struct ModelStore {
 // What `model` means, tried in this order: an http or https URL (with `#sha256=HEX` behind it, if it should be checked;
 // of a split GGUF, the URL of any part), a known name, a path. "./NAME" is always a path.
 
+// Whether it is a path: such a model needs no folder of the store.
+bool is_model_path(const ModelStore& store, const std::string& model);
+
 // The path of the model if it needs no fetching; nothing if it does. kNotFound if it is none of the three.
 Result<std::optional<std::string>> find_model(const ModelStore& store, const std::string& model);
 

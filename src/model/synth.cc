@@ -389,7 +389,7 @@ Result<SynthShape> find_synth_shape(std::string_view name) {
     if (name == shape.name) return shape;
     names.push_back(shape.name);
   }
-  return make_error(ErrorCode::kNotFound, "unknown shape {}; known: {}", quote(name), fmt::join(names, ", "));
+  return make_error(ErrorCode::kInvalidArgument, "unknown shape {}; known: {}", quote(name), fmt::join(names, ", "));
 }
 
 DType synth_tensor_type(DType type, int64_t k, bool output) {

@@ -6,6 +6,16 @@
 #include "server/metrics.h"
 
 namespace dspark {
+namespace {
+
+// The request was fine, or it would not have run: what breaks its format now is the model's file.
+ApiError failure_of_run(const Error& error) {
+  ApiError out = api_error(error);
+  if (error.code == ErrorCode::kCorrupt) out = {.status = 500, .message = error.message, .code = "model_error"};
+  return out;
+}
+
+}  // namespace
 
 EngineCall::EngineCall(CallContext context, RequestRecord record, std::shared_ptr<HttpExchange> exchange)
     : context_(std::move(context)),
@@ -81,7 +91,7 @@ void EngineCall::request_ended(const RequestEnded& ended) {
   all.prefill_seconds = std::max(all.prefill_seconds, stats.prefill_seconds);
   all.decode_seconds = std::max(all.decode_seconds, stats.decode_seconds);
   --running_;
-  if (!ended.status.ok()) fail(api_error(ended.status.error()));
+  if (!ended.status.ok()) fail(failure_of_run(ended.status.error()));
   if (running_ > 0) return;
   if (!answered_) {
     answered_ = true;

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "tools/command.h"
+#include "tools/compute.h"
 #include "tools/help.h"
 #include "tools/io.h"
 
@@ -141,6 +142,7 @@ Result<ExitCode> run_command(const CommandSpec& command, std::vector<std::string
   }
   DSPARK_TRY(LoadedSettings loaded,
              load_settings({std::move(flags.values), environment, default_config_file(environment)}));
+  DSPARK_RETURN_IF_ERROR(check_settings(loaded.settings));
   if (loaded.settings.get<"verbose">()) set_log_level(LogLevel::kDebug);
   log_choices(loaded.settings);
   for (const std::string& warning : loaded.warnings) fmt::print(stderr, "dspark: warning: {}\n", warning);

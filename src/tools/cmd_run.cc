@@ -240,7 +240,7 @@ Result<ExitCode> cmd_run(const Invocation& call) {
   }
   std::string prompt = settings.get<"prompt">();
   if (!chats && !settings.is_set<"prompt">()) {
-    DSPARK_TRY(prompt, read_input(settings.is_set<"file">() ? settings.get<"file">() : "-"));
+    DSPARK_TRY(prompt, read_input(settings.is_set<"file">() ? settings.get<"file">() : "-", kMaxTextBytes));
   }
   DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
   return chats ? chat(settings, *engine) : answer_once(settings, *engine, prompt);

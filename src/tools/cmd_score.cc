@@ -15,7 +15,7 @@ Result<ExitCode> cmd_score(const Invocation& call) {
   if (!settings.is_set<"file">()) {
     return make_error(ErrorCode::kInvalidArgument, "no text to score; name it with --file FILE, - for standard input");
   }
-  DSPARK_TRY(const std::string text, read_input(settings.get<"file">()));
+  DSPARK_TRY(const std::string text, read_input(settings.get<"file">(), kMaxTextBytes));
   DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
   const std::vector<int32_t> tokens =
       engine->tokenizer().encode(text, {.parse_special = false, .threads = engine->runner().pool().size()});

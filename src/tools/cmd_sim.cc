@@ -30,7 +30,7 @@ const Published* published(const std::string& curve, int sequences) {
 
 Result<CostCurve> read_curve(const std::string& name) {
   if (name == "deepinfer") return deepinfer_curve();
-  DSPARK_TRY(const std::string text, read_input(name));
+  DSPARK_TRY(const std::string text, read_input(name, kMaxDocumentBytes));
   DSPARK_TRY(const nlohmann::json json, parse_json(text, name));
   const char* expected = "a list of {\"rows\": N, \"ms\": T}, rows ascending";
   CostCurve curve = {name, {}};
@@ -47,7 +47,7 @@ Result<CostCurve> read_curve(const std::string& name) {
 }
 
 Result<std::vector<SurvivalTrace>> read_traces(const std::string& path) {
-  DSPARK_TRY(const std::string text, read_input(path));
+  DSPARK_TRY(const std::string text, read_input(path, kMaxTextBytes));
   std::vector<SurvivalTrace> traces;
   std::istringstream lines(text);
   int number = 0;

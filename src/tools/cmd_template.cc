@@ -15,8 +15,8 @@ namespace {
 
 // The JSON in a file, its keys in order. It is checked by parse_json first.
 Result<nlohmann::ordered_json> read_json(const std::string& path) {
-  DSPARK_TRY(const std::string text, read_input(path));
-  DSPARK_TRY([[maybe_unused]] const nlohmann::json checked, parse_json(text, path == "-" ? "standard input" : path));
+  DSPARK_TRY(const std::string text, read_input(path, kMaxDocumentBytes));
+  DSPARK_TRY([[maybe_unused]] const nlohmann::json checked, parse_json(text, input_name(path)));
   return nlohmann::ordered_json::parse(text);
 }
 
@@ -35,7 +35,7 @@ Result<ChatTemplate> choose_template(const Settings& settings, ChatInput* input)
   if (settings.is_set<"model">()) {
     DSPARK_TRY([[maybe_unused]] const ChatTemplate replaced, template_of_model(settings.get<"model">(), input));
   }
-  DSPARK_TRY(const std::string source, read_input(settings.get<"template">()));
+  DSPARK_TRY(const std::string source, read_input(settings.get<"template">(), kMaxDocumentBytes));
   return ChatTemplate::parse(source);
 }
 

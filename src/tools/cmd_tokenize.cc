@@ -17,14 +17,16 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // The numbers in `text`, whatever stands between them (lines, commas, a JSON list), or what `tokenize --json` printed.
-Result<std::vector<int32_t>> parse_ids(std::string_view text, int32_t size) {
+Result<std::vector<int32_t>> parse_ids(std::string_view text, const std::string& source, int32_t size) {
   constexpr std::string_view kJsonStart = "{\"tokens\":";
-  if (text.starts_with(kJsonStart)) return parse_ids(text.substr(kJsonStart.size(), text.rfind('}')), size);
+  if (text.starts_with(kJsonStart)) {
+    return parse_ids(text.substr(kJsonStart.size(), text.rfind('}')), source, size);
+  }
   std::vector<int32_t> ids;
   for (size_t i = 0; i < text.size();) {
     if (!is_digit(text[i])) {
       if (text[i] == '-' || std::isalpha(static_cast<unsigned char>(text[i]))) {
-        return make_error(ErrorCode::kInvalidArgument, "standard input: {} is no list of token numbers",
+        return make_error(ErrorCode::kInvalidArgument, "{}: {} is no list of token numbers", source,
                           quote(text.substr(i), 20));
       }
       ++i;
@@ -35,7 +37,7 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text, int32_t size) {
     int32_t id = 0;
     const auto parsed = std::from_chars(text.data() + i, text.data() + end, id);
     if (parsed.ec != std::errc() || id >= size) {
-      return make_error(ErrorCode::kInvalidArgument, "token {} in the input, expected 0 to {}",
+      return make_error(ErrorCode::kInvalidArgument, "{}: token {}, expected 0 to {}", source,
                         text.substr(i, std::min<size_t>(end - i, 20)), size - 1);
     }
     ids.push_back(id);
@@ -67,9 +69,10 @@ Result<ExitCode> cmd_tokenize(const Invocation& call) {
   DSPARK_TRY(const std::string path, local_model(settings.get<"model">()));
   DSPARK_TRY(const ModelFile file, ModelFile::open(path));
   DSPARK_TRY(const Tokenizer tokenizer, load_tokenizer(file));
-  DSPARK_TRY(const std::string input, read_input(settings.is_set<"file">() ? settings.get<"file">() : "-"));
+  const std::string source = settings.is_set<"file">() ? settings.get<"file">() : "-";
+  DSPARK_TRY(const std::string input, read_input(source, kMaxTextBytes));
   if (settings.get<"detokenize">()) {
-    DSPARK_TRY(const std::vector<int32_t> ids, parse_ids(input, tokenizer.size()));
+    DSPARK_TRY(const std::vector<int32_t> ids, parse_ids(input, input_name(source), tokenizer.size()));
     const std::string text = text_of(tokenizer, ids, ends);
     DSPARK_RETURN_IF_ERROR(json ? write_json({{"text", text}}) : write_output(text));
     return ExitCode::kOk;

@@ -14,11 +14,11 @@ namespace dspark {
 // Exit codes of every command (docs/cli.md).
 enum class ExitCode {
   kOk = 0,
-  kFailure = 1,      // input or output failed, or the machine did
+  kFailure = 1,      // output, a folder or the network failed, or the machine did
   kUsage = 2,        // a flag, variable, key or operand is wrong
-  kBadFile = 3,      // a model or file is missing or breaks its format
+  kBadFile = 3,      // a model or file is missing, breaks its format or is beyond a limit
   kUnsupported = 4,  // valid, but not something this build can do
-  kExhausted = 5,    // out of memory or another bounded thing
+  kExhausted = 5,    // out of memory, disk or another bounded thing
   kInterrupted = 130,
 };
 

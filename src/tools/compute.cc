@@ -49,6 +49,12 @@ Result<SpeculationOptions> speculation_options(const Settings& settings) {
   return options;
 }
 
+Status check_settings(const Settings& settings) {
+  DSPARK_TRY([[maybe_unused]] const ScheduleOptions schedule, schedule_options(settings));
+  DSPARK_TRY([[maybe_unused]] const SpeculationOptions speculation, speculation_options(settings));
+  return Ok{};
+}
+
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   const ThreadPool::Options pool = pool_options(settings);
   EngineOptions options;

@@ -13,6 +13,8 @@ namespace dspark {
 ThreadPool::Options pool_options(const Settings& settings);
 Result<Isa> chosen_isa(const Settings& settings);
 Result<ScheduleOptions> schedule_options(const Settings& settings);
+// Whether the settings that have a syntax of their own are valid, whichever command will use them.
+Status check_settings(const Settings& settings);
 
 // The model of the settings, fetched if need be, loaded and ready.
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings);

@@ -6,12 +6,15 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/read_file.h"
 #include "base/result.h"
 
 namespace dspark {
 
-// The whole of a file, or of standard input for "-", byte for byte.
-Result<std::string> read_input(const std::string& path);
+// The whole of a file, or of standard input for "-", byte for byte; errors as read_file.
+Result<std::string> read_input(const std::string& path, int64_t max_bytes);
+// What messages call it.
+std::string input_name(const std::string& path);
 
 // Writes all bytes to standard output and flushes them, so that what was printed is seen even if the next step takes
 // long; a full disk or a closed pipe is an error.

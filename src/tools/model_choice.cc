@@ -8,7 +8,10 @@
 namespace dspark {
 
 Result<std::string> local_model(const std::string& model) {
-  DSPARK_TRY(const ModelStore store, ModelStore::standard());
+  ModelStore store;
+  if (!is_model_path(store, model)) {
+    DSPARK_TRY(store, ModelStore::standard());
+  }
   const InterruptScope interrupt;
   return pull_model(store, model, show_progress(interrupt));
 }
