@@ -18,6 +18,15 @@ import serving
 from serving import events
 
 COMMAND = ""
+METRICS = """vllm:time_to_first_token_seconds vllm:inter_token_latency_seconds vllm:e2e_request_latency_seconds
+    vllm:request_queue_time_seconds vllm:request_prefill_time_seconds vllm:request_decode_time_seconds
+    vllm:num_requests_running vllm:num_requests_waiting vllm:num_preemptions_total vllm:prompt_tokens_total
+    vllm:generation_tokens_total vllm:request_success_total vllm:kv_cache_usage_perc vllm:prefix_cache_queries_total
+    vllm:prefix_cache_hits_total vllm:cache_config_info dflash_kv_reuse_rate dspark_cache_hit_ratio
+    dspark_step_gap_seconds_total dspark_step_seconds_total dspark_cache_fragmentation_ratio dspark_cache_slack_ratio
+    dspark_cache_scatter_ratio dspark_cache_conflict_ratio dspark_cache_evictions_total
+    dspark_cache_hash_collisions_total dspark_cache_lock_waits_total dspark_drafted_tokens_total
+    dspark_accepted_tokens_total""".split()
 
 
 def Server(*arguments, **more):
@@ -83,9 +92,27 @@ class Serve(unittest.TestCase):
         self.server.chat()
         status, text = self.server.ask("GET", "/metrics")
         self.assertEqual(status, 200)
-        for name in ("vllm:num_requests_running", "vllm:kv_cache_usage_perc", "vllm:prefix_cache_hits_total",
-                     "vllm:cache_config_info", "dflash_kv_reuse_rate", "dspark_cache_hit_ratio"):
-            self.assertIn(f"\n{name}{{", text)
+        for name in METRICS:
+            self.assertRegex(text, f"(?m)^{name}(_bucket)?{{.*}} [0-9.e+-]+$")
+        # Every line is one of the text format, and every name has its type, once.
+        for line in text.splitlines():
+            self.assertRegex(line, r'^(# (HELP|TYPE) |[a-z0-9_:]+({[a-z0-9_]+="[^"]*"(,[a-z_]+="[^"]*")*})? [-+0-9.e]+(Inf)?$)')
+        types = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+        self.assertEqual(len(types), len(set(types)))
+        blocks = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith("dspark_cache_blocks{")]
+        self.assertEqual(sum(blocks), self.server.cache()["capacity_blocks"])
+
+    def test_metrics_count_what_was_done(self):
+        names = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:request_success_total",
+                 "vllm:prefix_cache_queries_total", "vllm:time_to_first_token_seconds_count",
+                 "vllm:inter_token_latency_seconds_count", "vllm:e2e_request_latency_seconds_count")
+        self.server.wait_until_idle()
+        before = [self.server.metric(name) for name in names]
+        for i in range(3):
+            self.server.tokens(prompt=[i + 3] * 10, max_tokens=5, ignore_eos=True)
+        self.server.wait_until_idle()
+        after = [self.server.metric(name) for name in names]
+        self.assertEqual([b - a for a, b in zip(before, after)], [30, 15, 3, 30, 3, 12, 3])
         self.server.wait_until_idle()
 
     def test_an_overlong_prompt_names_both_numbers(self):

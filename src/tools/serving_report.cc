@@ -64,6 +64,21 @@ void add_cache(const KvStats& kv, std::vector<MetricSample>* out) {
       kv.conflict_ratio());
   add("dspark_cache_fragmentation_ratio", "Allocated positions that hold nothing, of all", kGauge,
       kv.fragmentation_ratio());
+  add("dspark_cache_slack_ratio", "Of the allocated positions, those behind the last token of a block", kGauge,
+      kv.slack_ratio());
+  add("dspark_cache_scatter_ratio", "Of the allocated positions, those of free blocks between others", kGauge,
+      kv.scatter_ratio());
+  const std::pair<const char*, int64_t> states[] = {
+      {"free", kv.free_blocks}, {"used", kv.used_blocks}, {"cached", kv.cached_blocks}, {"pinned", kv.pinned_blocks}};
+  for (const auto& [state, blocks] : states) {
+    out->push_back({"dspark_cache_blocks",
+                    "KV blocks by what they are; together they are the capacity",
+                    kGauge,
+                    static_cast<double>(blocks),
+                    {{"state", state}}});
+  }
+  add("dspark_cache_memory_bytes", "Taken from the system for KV blocks so far", kGauge,
+      static_cast<double>(kv.memory_bytes));
   count("dspark_cache_evictions_total", "Blocks that were evicted", kv.counters.evictions);
   count("dspark_cache_hash_collisions_total", "Equal digests of different tokens, never served",
         kv.counters.hash_collisions);
