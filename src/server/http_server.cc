@@ -166,6 +166,18 @@ struct HttpServer::Impl {
     });
   }
 
+  // The network thread. An exception that nobody expected costs the work that threw it, not the server.
+  void run() {
+    for (;;) {
+      try {
+        io.run();
+        return;
+      } catch (const std::exception& error) {
+        log(LogLevel::kError, "the network thread: {}", error.what());
+      }
+    }
+  }
+
   void close_all() {
     error_code ignored;
     acceptor.close(ignored);
@@ -202,7 +214,7 @@ void HttpServer::start(HttpHandler& handler) {
   impl_->shared.handler = &handler;
   impl_->accept();
   impl_->sweep_later();
-  impl_->thread = std::thread([impl = impl_.get()] { impl->io.run(); });
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
 }
 
 void HttpServer::stop() {

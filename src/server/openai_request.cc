@@ -176,7 +176,8 @@ std::optional<ApiError> read_generation(const Json& body, const ApiLimits& limit
   if (stop.is_string()) request.stop = {stop.get<std::string>()};
   if (stop.is_array()) request.stop = stop.get<std::vector<std::string>>();
   request.include_stop_text = value_or(body, "include_stop_str_in_output", false);
-  request.max_tokens = value_or(body, "max_completion_tokens", value_or(body, "max_tokens", 0));
+  request.max_tokens = value_or(body, "max_tokens", 0);
+  if (call->chat) request.max_tokens = value_or(body, "max_completion_tokens", request.max_tokens);
   if (request.max_tokens > 0 && request.sampling.min_tokens > request.max_tokens) {
     return bad_field("min_tokens", std::to_string(request.sampling.min_tokens),
                      fmt::format("at most max_tokens, which is {}", request.max_tokens));
@@ -300,8 +301,10 @@ Parsed<TokenizeCall> parse_tokenize(std::string_view text, Endpoint endpoint, co
   auto body = parse_body(text, endpoint, limits, &ignored);
   if (auto* error = std::get_if<ApiError>(&body)) return std::move(*error);
   const Json& json = std::get<Json>(body);
-  call.add_special_tokens = value_or(json, "add_special_tokens", true);
-  call.return_texts = value_or(json, "return_token_strs", false);
+  if (endpoint == Endpoint::kTokenize) {  // the schema has these nowhere else
+    call.add_special_tokens = value_or(json, "add_special_tokens", true);
+    call.return_texts = value_or(json, "return_token_strs", false);
+  }
   const Json& prompt = field(json, "prompt");
   if (endpoint == Endpoint::kTokenize && !prompt.is_null()) {
     if (!prompt.is_string()) return bad_field("prompt", shown(prompt), "a string");

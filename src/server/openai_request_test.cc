@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace dspark {
 namespace {
 
@@ -173,6 +175,44 @@ TEST(OpenAiRequest, NeutralValuesOfUnsupportedFieldsPass) {
              {"modalities", {"text"}}});
   EXPECT_EQ(bad_completion({{"best_of", 2}}).param, "best_of");
   EXPECT_EQ(bad_completion({{"suffix", "x"}}).param, "suffix");
+}
+
+// Every field at every endpoint, of every type: an answer or an error, never an exception.
+TEST(OpenAiRequest, NoFieldOfAnyTypeThrows) {
+  const json values[] = {nullptr,
+                         true,
+                         -1,
+                         1,
+                         1e300,
+                         18446744073709551615u,
+                         "text",
+                         "",
+                         json::array(),
+                         {1, "a", nullptr},
+                         {{1}, {"a"}},
+                         json::object(),
+                         {{"a", 1}},
+                         {{"role", 1}},
+                         {{"type", "text"}, {"text", 1}}};
+  std::set<std::string> names = {"unknown"};
+  for (const FieldSpec& spec : request_fields()) names.insert(std::string(spec.name));
+  for (const std::string& name : names) {
+    for (const json& value : values) {
+      json body = {
+          {"messages", {{{"role", "user"}, {"content", "a"}}}}, {"prompt", "a"}, {"input", "a"}, {"tokens", {1}}};
+      body[name] = value;
+      const std::string text = body.dump();
+      EXPECT_NO_THROW({
+        parse_chat(text, kLimits);
+        parse_completions(text, kLimits);
+        parse_embeddings(text, kLimits);
+        parse_tokenize(text, Endpoint::kTokenize, kLimits);
+        parse_tokenize(text, Endpoint::kApplyTemplate, kLimits);
+        parse_detokenize(text, kLimits);
+      }) << name
+         << " = " << value;
+    }
+  }
 }
 
 TEST(OpenAiRequest, PromptsComeInFourForms) {

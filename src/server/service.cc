@@ -218,7 +218,7 @@ void Service::start_job(std::shared_ptr<Job> job) {
   if (!error) {
     running_[job->number];
     job->exchange->on_closed = [job] { job->closed = true; };
-    if (work_.push([this, job] { work_on(job); })) return;
+    if (work_.push([this, job] { work_safely(job); })) return;
     job_done(*job);
     error = ApiError{.status = 503, .message = "too many requests wait; try again soon", .retry_after_s = 1};
   }
@@ -226,6 +226,19 @@ void Service::start_job(std::shared_ptr<Job> job) {
   HttpResponse response = error_response(*error);
   response.headers.insert(response.headers.end(), job->headers.begin(), job->headers.end());
   job->exchange->respond(std::move(response));
+}
+
+// Worker thread. What work_on() does not expect ends its request, and nothing else.
+void Service::work_safely(const std::shared_ptr<Job>& job) {
+  std::string why = "an unknown exception";
+  try {
+    return work_on(job);
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+  }
+  log(LogLevel::kError, "a request could not be prepared: {}", why);
+  http_.post([this, job] { job_failed(job, {.status = 500, .message = "the request could not be prepared"}); });
 }
 
 // Worker thread: what of a job takes long. What follows goes back to the network thread.

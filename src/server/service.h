@@ -60,6 +60,7 @@ class Service final : public HttpHandler {
   HttpResponse show_metrics(const HttpHead& head);
   HttpResponse debug_cache(const HttpHead& head);
   void start_job(std::shared_ptr<Job> job);
+  void work_safely(const std::shared_ptr<Job>& job);
   void work_on(const std::shared_ptr<Job>& job);
   void launch(const std::shared_ptr<Job>& job, std::shared_ptr<EngineCall> call, std::vector<Request> requests);
   CallContext call_context(const std::shared_ptr<Job>& job);
