@@ -1,14 +1,17 @@
-// The one table of settings: every flag, DSPARK_* variable and key of the configuration file is described here, once.
+// The one table of settings: every flag, DSPARK_* variable and key of the configuration file is described here, once;
+// those of speculation are in settings_speculation.h.
 // Help, parsing, validation and `dspark config` are derived from it. Constant data, any thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "base/setting_spec.h"
+#include "base/settings_speculation.h"
 
 namespace dspark {
 
-inline constexpr std::array kSettings = std::to_array<SettingSpec>({
+inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
     {.name = "config",
      .type = SettingType::kString,
      .commands = kAllCommands,
@@ -360,48 +363,6 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .tokens = true,
      .help = "text that ends the answer and is not part of it"},
 
-    // How much is guessed ahead.
-    {.name = "enable-dspark",
-     .type = SettingType::kEnum,
-     .fallback = "auto",
-     .choices = {"on", "off", "auto"},
-     .commands = kServingCommands,
-     .help = "guess tokens ahead and check several at once; auto: where it pays. Never changes a token"},
-    {.name = "dspark-mode",
-     .type = SettingType::kString,
-     .fallback = "planned",
-     .commands = kServingCommands,
-     .value = "MODE",
-     .help = "how many guesses a step checks: planned by their cost and chances, or fixed:K of each sequence"},
-    {.name = "dflash-validation-threshold",
-     .type = SettingType::kFloat,
-     .fallback = "0",
-     .min = 0,
-     .max = 1,
-     .commands = kServingCommands,
-     .help = "guesses less likely than this to survive are not checked; 0: the plan decides"},
-    {.name = "dflash-max-reuse-depth",
-     .type = SettingType::kInt,
-     .fallback = "0",
-     .min = 0,
-     .max = 16,
-     .commands = kServingCommands,
-     .help = "guesses of one sequence in a step, at most; 0: the drafter's block"},
-    {.name = "nextn-decode",
-     .variables = {"DEEPINFER_USE_NEXTN_DECODE"},
-     .type = SettingType::kInt,
-     .fallback = "0",
-     .min = 0,
-     .max = 16,
-     .commands = kServingCommands,
-     .help = "a second cap of the same kind; the smallest that is set wins"},
-    {.name = "enable-mtp-varlen",
-     .variables = {"DEEPINFER_ENABLE_MTP_VARLEN"},
-     .type = SettingType::kBool,
-     .fallback = "true",
-     .commands = kServingCommands,
-     .help = "guesses of varying length; off: no guesses at all"},
-
     // How the prompt is made.
     {.name = "system",
      .type = SettingType::kString,
@@ -652,6 +613,14 @@ inline constexpr std::array kSettings = std::to_array<SettingSpec>({
      .flag_only = true,
      .help = "leave embedding and whole output matrix out of the file: the model's own are used"},
 });
+
+// All settings, in the order of the tables.
+inline constexpr auto kSettings = [] {
+  std::array<SettingSpec, kGeneralSettings.size() + kSpeculationSettings.size()> all;
+  std::ranges::copy(kGeneralSettings, all.begin());
+  std::ranges::copy(kSpeculationSettings, all.begin() + kGeneralSettings.size());
+  return all;
+}();
 
 // The index in kSettings of the setting of exactly this name. Not finding it is a compile error in get<"name">().
 consteval size_t setting_index(std::string_view name) {

@@ -36,13 +36,13 @@ double Calibration::chance(float confidence, int position) const {
   return sigmoid(static_cast<double>(confidence) / temperature);
 }
 
-double expected_calibration_error(std::span<const Outcome> outcomes, int bins) {
+double expected_calibration_error(std::span<const ChanceOutcome> outcomes, int bins) {
   struct Bin {
     double chances = 0.0, happened = 0.0;
   };
   if (outcomes.empty()) return 0.0;
   std::vector<Bin> all(static_cast<size_t>(bins));
-  for (const Outcome& outcome : outcomes) {
+  for (const ChanceOutcome& outcome : outcomes) {
     const double place = std::clamp(outcome.chance * bins, 0.0, static_cast<double>(bins - 1));
     Bin& bin = all[static_cast<size_t>(place)];
     bin.chances += outcome.chance;
@@ -53,9 +53,9 @@ double expected_calibration_error(std::span<const Outcome> outcomes, int bins) {
   return error / static_cast<double>(outcomes.size());
 }
 
-double area_under_curve(std::span<const Outcome> outcomes) {
-  std::vector<Outcome> sorted(outcomes.begin(), outcomes.end());
-  std::sort(sorted.begin(), sorted.end(), [](const Outcome& a, const Outcome& b) { return a.chance < b.chance; });
+double area_under_curve(std::span<const ChanceOutcome> outcomes) {
+  std::vector<ChanceOutcome> sorted(outcomes.begin(), outcomes.end());
+  std::sort(sorted.begin(), sorted.end(), [](const ChanceOutcome& a, const ChanceOutcome& b) { return a.chance < b.chance; });
   double happened = 0.0, failed = 0.0, pairs = 0.0;
   for (size_t i = 0; i < sorted.size();) {
     double here_happened = 0.0, here_failed = 0.0;
@@ -72,9 +72,9 @@ double area_under_curve(std::span<const Outcome> outcomes) {
   return pairs / (happened * failed);
 }
 
-std::vector<Outcome> survival_outcomes(std::span<const ConfidenceRecord> records, const Calibration& calibration,
+std::vector<ChanceOutcome> survival_outcomes(std::span<const ConfidenceRecord> records, const Calibration& calibration,
                                        int position) {
-  std::vector<Outcome> out;
+  std::vector<ChanceOutcome> out;
   for (const ConfidenceRecord& record : records) {
     if (record.confidences.size() <= static_cast<size_t>(position)) continue;
     double survival = 1.0;
@@ -101,7 +101,7 @@ Calibration fit_calibration(std::span<const ConfidenceRecord> records, int posit
     };
     if (used.size() >= static_cast<size_t>(std::max(1, least))) {
       double least_error = std::numeric_limits<double>::infinity();
-      std::vector<Outcome> outcomes(used.size());
+      std::vector<ChanceOutcome> outcomes(used.size());
       for (const double temperature : grid) {
         for (size_t i = 0; i < used.size(); ++i) {
           outcomes[i] = {before[used[i]] * chance(used[i], temperature), records[used[i]].accepted > position};

@@ -25,21 +25,21 @@ struct Calibration {
 };
 
 // Chance and outcome of one event.
-struct Outcome {
+struct ChanceOutcome {
   double chance;
   bool happened;
 };
 
 // Expected calibration error (Naeini et al., 2015): over `bins` equal bins of [0, 1] the mean of |mean chance - rate|,
 // weighted by the outcomes in a bin. 0 without outcomes.
-double expected_calibration_error(std::span<const Outcome> outcomes, int bins = 20);
+double expected_calibration_error(std::span<const ChanceOutcome> outcomes, int bins = 20);
 
 // Area under the ROC curve: how often an event that happened had the higher chance, ties counting half. NaN unless both
 // kinds are there.
-double area_under_curve(std::span<const Outcome> outcomes);
+double area_under_curve(std::span<const ChanceOutcome> outcomes);
 
 // Survival up to `position` of every record that is long enough, calibrated, and whether it came so.
-std::vector<Outcome> survival_outcomes(std::span<const ConfidenceRecord> records, const Calibration& calibration,
+std::vector<ChanceOutcome> survival_outcomes(std::span<const ConfidenceRecord> records, const Calibration& calibration,
                                        int position);
 
 // The temperature of each position in turn, those before it fixed, by a grid search for the least calibration error of

@@ -33,20 +33,20 @@ std::vector<ConfidenceRecord> made_up(int count, int length, const std::vector<d
 TEST(Calibration, ErrorOfKnownOutcomes) {
   EXPECT_EQ(expected_calibration_error({}), 0.0);
   // One bin: mean chance 0.52, rate 0.5. Another: 0.91 against 1.
-  const Outcome outcomes[] = {{0.51, true}, {0.53, false}, {0.91, true}};
+  const ChanceOutcome outcomes[] = {{0.51, true}, {0.53, false}, {0.91, true}};
   EXPECT_NEAR(expected_calibration_error(outcomes, 10), (2 * 0.02 + 0.09) / 3, 1e-12);
-  const Outcome edge[] = {{1.0, true}, {0.0, false}};
+  const ChanceOutcome edge[] = {{1.0, true}, {0.0, false}};
   EXPECT_EQ(expected_calibration_error(edge), 0.0);
 }
 
 TEST(Calibration, AreaOfKnownOutcomes) {
-  const Outcome mixed[] = {{0.1, false}, {0.4, true}, {0.35, false}, {0.8, true}};
+  const ChanceOutcome mixed[] = {{0.1, false}, {0.4, true}, {0.35, false}, {0.8, true}};
   EXPECT_DOUBLE_EQ(area_under_curve(mixed), 1.0);
-  const Outcome reversed[] = {{0.9, false}, {0.2, true}};
+  const ChanceOutcome reversed[] = {{0.9, false}, {0.2, true}};
   EXPECT_DOUBLE_EQ(area_under_curve(reversed), 0.0);
-  const Outcome ties[] = {{0.5, false}, {0.5, true}, {0.7, true}, {0.5, true}};
+  const ChanceOutcome ties[] = {{0.5, false}, {0.5, true}, {0.7, true}, {0.5, true}};
   EXPECT_DOUBLE_EQ(area_under_curve(ties), (1.0 + 0.5 + 0.5) / 3);
-  const Outcome one_kind[] = {{0.5, true}};
+  const ChanceOutcome one_kind[] = {{0.5, true}};
   EXPECT_TRUE(std::isnan(area_under_curve(one_kind)));
 }
 

@@ -64,6 +64,9 @@ class Drafter {
   // Tokens of one draft at most.
   virtual int max_tokens() const = 0;
 
+  // Whether a proposal takes time that the plan has to weigh.
+  virtual bool costs_time() const { return false; }
+
   // The layers whose hidden states `computed` needs, as StepInput::hidden_layers; empty: none, and no KV either.
   virtual std::span<const int> hidden_layers() const { return {}; }
   // What it keeps in every KV block.

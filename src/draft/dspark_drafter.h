@@ -30,6 +30,7 @@ class DsparkDrafter : public Drafter {
 
   std::string_view name() const override { return "dspark"; }
   int max_tokens() const override { return config_.max_tokens(); }
+  bool costs_time() const override { return true; }
   std::span<const int> hidden_layers() const override { return config_.target_layers; }
   std::vector<KvLayout> kv_layouts() const override;
   void computed(std::span<const ComputedRow> rows, const float* hidden, int hidden_rows) override;

@@ -48,6 +48,12 @@ Pool pool_of(const Request& request) {
   return request.prompt.size() <= kLongestShortPrompt ? Pool::kShort : Pool::kLong;
 }
 
+int bucket_of(const Request& request) {
+  constexpr std::string_view kBuckets[] = {"other", "code", "json", "math", "chat"};
+  const auto* found = std::find(std::begin(kBuckets), std::end(kBuckets), request.bucket);
+  return found == std::end(kBuckets) ? 0 : static_cast<int>(found - std::begin(kBuckets));
+}
+
 }  // namespace
 
 Branch::Branch(ActiveRequest* owner, int index, uint64_t plan_id, Sampler draw, const Tokenizer& tokenizer)
@@ -77,6 +83,7 @@ Result<std::unique_ptr<ActiveRequest>> make_active(Request request, std::shared_
   active->submitted = ActiveRequest::Clock::now();
   const Request& held = active->request;
   active->pool = pool_of(held);
+  active->bucket = bucket_of(held);
   active->open_choices = held.work == Work::kEmbed ? 1 : held.choices;
   for (int i = 0; i < active->open_choices; ++i) {
     SamplingParams params = held.sampling;

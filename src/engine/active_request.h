@@ -71,6 +71,7 @@ struct ActiveRequest {
   Request request;
   std::shared_ptr<RequestListener> listener;
   Pool pool = Pool::kShort;
+  int bucket = 0;  // kind of task: index of Request::bucket among the known ones, 0 for others
   std::vector<std::unique_ptr<Branch>> choices;
   int open_choices = 0;
   bool answered = false;  // the prompt is computed, the first tokens are out

@@ -8,11 +8,12 @@
 #include <future>
 #include <limits>
 
+#include "base/cpu.h"
 #include "base/exact_math.h"
 #include "base/log.h"
 #include "base/sha256.h"
-#include "draft/ngram_drafter.h"
 #include "engine/model_text.h"
+#include "model/model_digest.h"
 
 namespace dspark {
 namespace {
@@ -119,7 +120,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   DSPARK_TRY(const ModelFile file, ModelFile::open(options.model));
   DSPARK_TRY(Tokenizer tokenizer, load_tokenizer(file));
   DSPARK_TRY(ChatTemplate chat_template, load_chat_template(file));
-  DSPARK_TRY(std::unique_ptr<Runner> runner, Runner::create(file, options.runner));
+  RunnerOptions runs = options.runner;
+  if (runs.threads == 0) runs.threads = usable_cores();
+  DSPARK_TRY(runs.digest, model_digest(file.tensors(), {.folder = runs.digest_folder}, runs.threads, {}));
+  DSPARK_TRY(const std::optional<DrafterFile> drafter,
+             choose_drafter(options.drafter, *runs.digest, runs.digest_folder, runs.threads));
+  if (drafter) {
+    runs.draft_layers = drafter->kv_layouts(runs.kv_type);
+    runs.drafter = drafter->digest;
+  }
+  DSPARK_TRY(std::unique_ptr<Runner> runner, Runner::create(file, runs));
   if (tokenizer.size() > runner->config().vocab) {
     return make_error(ErrorCode::kCorrupt, "{}: the tokenizer has {} tokens, the model only {}", options.model,
                       tokenizer.size(), runner->config().vocab);
@@ -149,7 +159,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
 #ifndef NDEBUG
   loop.check_accounting = true;
 #endif
-  loop.drafters = {std::make_shared<NgramDrafter>(std::make_shared<NgramStore>(), kMostDrafted)};
+  DSPARK_TRY(loop.drafters, load_drafters(options.drafter, drafter ? &*drafter : nullptr, *engine->runner_));
   for (int32_t id = 0; id < engine->tokenizer_.size(); ++id) {
     if (engine->tokenizer_.is_end_of_generation(id)) loop.end_tokens.push_back(id);
   }

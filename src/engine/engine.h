@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/drafter_choice.h"
 #include "engine/request.h"
 #include "engine/runner.h"
 #include "engine/sampling_params.h"
@@ -28,6 +29,7 @@ struct EngineOptions {
   ScheduleOptions schedule;
   int max_queue = 1024;  // requests that may wait
   SpeculationOptions speculation;
+  DrafterOptions drafter;
 };
 
 struct GenerateRequest {

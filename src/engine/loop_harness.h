@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/drafter_choice.h"
 #include "engine/model_text.h"
 #include "engine/step_loop.h"
 
@@ -111,6 +112,7 @@ struct LoopSetting {
   int threads = 2;
   int64_t kv_blocks = 4000;
   int kv_shards = 1;
+  std::string drafter = {};  // file of a DSpark drafter that drafts, too, behind those of `loop`
   StepLoopOptions loop = {};
 };
 
@@ -145,14 +147,26 @@ class LoopUnderTest {
     auto tokenizer = load_tokenizer(*file);
     DSPARK_CHECK(tokenizer.ok(), "{}", tokenizer.error().message);
     tokenizer_ = std::make_unique<Tokenizer>(std::move(*tokenizer));
-    auto runner = Runner::create(*file, {.threads = setting.threads, .kv_memory_bytes = int64_t{1} << 40});
+    RunnerOptions options = {
+        .threads = setting.threads, .kv_memory_bytes = int64_t{1} << 40, .kv_shards = setting.kv_shards};
+    const DrafterOptions drafting = {.with = DraftWith::kDspark, .file = setting.drafter};
+    std::optional<DrafterFile> drafter;
+    if (!setting.drafter.empty()) {
+      drafter = std::move(choose_drafter(drafting, {}, "", 1)).value();
+      options.draft_layers = drafter->kv_layouts(options.kv_type);
+      options.drafter = drafter->digest;
+    }
+    auto runner = Runner::create(*file, options);
     DSPARK_CHECK(runner.ok(), "{}", runner.error().message);
-    const int64_t block = (*runner)->kv().block_bytes();
-    runner = Runner::create(
-        *file,
-        {.threads = setting.threads, .kv_memory_bytes = block * setting.kv_blocks, .kv_shards = setting.kv_shards});
+    options.kv_memory_bytes = (*runner)->kv().block_bytes() * setting.kv_blocks;
+    runner = Runner::create(*file, options);
     DSPARK_CHECK(runner.ok(), "{}", runner.error().message);
     runner_ = std::move(*runner);
+    if (drafter) {
+      auto loaded = load_drafters(drafting, &*drafter, *runner_);
+      DSPARK_CHECK(loaded.ok(), "{}", loaded.error().message);
+      for (auto& each : *loaded) setting.loop.drafters.push_back(std::move(each));
+    }
     if (setting.loop.context == 0) setting.loop.context = runner_->config().context;
     for (int32_t id = 0; id < tokenizer_->size(); ++id) {
       if (tokenizer_->is_end_of_generation(id)) setting.loop.end_tokens.push_back(id);

@@ -41,10 +41,14 @@ Result<std::unique_ptr<Runner>> Runner::create(const ModelFile& file, const Runn
     return make_error(ErrorCode::kUnsupported, "KV type q8_0 needs a head dimension that 32 divides, this model has {}",
                       model.config().head_dim);
   }
-  DSPARK_TRY(const Sha256Digest digest,
-             model_digest(file.tensors(), {.folder = options.digest_folder}, resolved.threads, {}));
+  if (!resolved.digest) {
+    DSPARK_TRY(resolved.digest, model_digest(file.tensors(), {.folder = options.digest_folder}, resolved.threads, {}));
+  }
+  const Sha256Digest digest = *resolved.digest;
   KvCacheOptions cache;
   cache.layers.assign(static_cast<size_t>(model.config().layers), model.kv_layout(options.kv_type));
+  cache.draft_layers = options.draft_layers;
+  cache.drafter = options.drafter;
   cache.memory_bytes = options.kv_memory_bytes > 0 ? options.kv_memory_bytes : machine_memory_bytes() / 2;
   cache.prealloc_ratio = options.kv_prealloc_ratio;
   cache.shards = options.kv_shards;

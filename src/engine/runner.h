@@ -25,7 +25,11 @@ struct RunnerOptions {
   double kv_prealloc_ratio = 0.0;  // of it, taken at once
   int kv_shards = 1;
   std::optional<DType> quantize = {};
-  std::string digest_folder = {};  // where digests of model files are remembered; "" for nowhere
+  // Of a drafter that keeps KV: its layers in every block, and the digest that tells its KV from another drafter's.
+  std::vector<KvLayout> draft_layers = {};
+  Sha256Digest drafter = {};
+  std::string digest_folder = {};           // where digests of model files are remembered; "" for nowhere
+  std::optional<Sha256Digest> digest = {};  // of the model's files, where somebody has computed it already
 };
 
 // One row for Runner: the sequence's next position.

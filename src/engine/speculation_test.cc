@@ -57,7 +57,7 @@ struct Bench {
     }
     std::vector<Speculated*> pointers;
     for (Speculated& choice : choices) pointers.push_back(&choice);
-    speculation.propose(pointers, cost);
+    speculation.propose(pointers, {}, cost);
     std::vector<std::vector<int32_t>> out;
     for (const Speculated& choice : choices) {
       out.emplace_back();

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 
 namespace dspark {
@@ -25,6 +26,17 @@ RequestLimits limits_of(Runner& runner, const StepLoopOptions& options) {
           .kv_positions = runner.kv().capacity_blocks() * kTilePositions};
 }
 
+std::shared_ptr<Drafter> drafter_with_kv(const std::vector<std::shared_ptr<Drafter>>& drafters) {
+  std::shared_ptr<Drafter> found;
+  for (const auto& drafter : drafters) {
+    if (drafter->hidden_layers().empty()) continue;
+    DSPARK_CHECK(found == nullptr, "the drafters {} and {} both keep KV, and a block has room for one", found->name(),
+                 drafter->name());
+    found = drafter;
+  }
+  return found;
+}
+
 Error closing() { return make_error(ErrorCode::kUnavailable, "the engine is closing"); }
 
 }  // namespace
@@ -34,6 +46,7 @@ StepLoop::StepLoop(Runner& runner, const Tokenizer& tokenizer, StepLoopOptions o
       tokenizer_(tokenizer),
       options_(std::move(options)),
       limits_(limits_of(runner, options_)),
+      kv_drafter_(drafter_with_kv(options_.drafters)),
       speculation_(options_.speculation, options_.drafters) {
   for (int i = 0; i < runner.pool().size(); ++i) scratch_.emplace_back(runner.ops());
   thread_ = std::thread([this] { main(); });
@@ -154,7 +167,7 @@ void StepLoop::end_overdue() {
   sweep();
 }
 
-// plan -> run -> draw -> deliver
+// plan -> run -> draw -> verify -> learn -> deliver
 void StepLoop::step() {
   pieces_.clear();
   const Plan plan = make_plan();
@@ -162,6 +175,8 @@ void StepLoop::step() {
   if (!gather(plan)) return;
   if (const Status status = compute(plan); !status.ok()) return abandon_step(status.error().message);
   draw();
+  verify();
+  learn_cost();
   deliver();
   if (options_.check_accounting) check_accounting();
 }
@@ -189,6 +204,7 @@ Plan StepLoop::make_plan() {
                                .cost = &cost_,
                                .usual_seconds = usual_seconds_};
   Plan plan = plan_step(state, options_.schedule);
+  prompt_rows_ = plan.prompt_rows;
   if (log_enabled(LogLevel::kDebug))
     log_line(LogLevel::kDebug, fmt::format("step {}: {}", stats_.steps, describe(plan)));
   return plan;
@@ -217,35 +233,19 @@ PlanSequence StepLoop::seen(const Branch& branch) const {
   return out;
 }
 
-// Guesses for those that decode, no further than their answers may go.
-void StepLoop::speculate() {
-  std::vector<Speculated> guesses;
-  std::vector<Branch*> branches;
-  for (Branch* branch : running_) {
-    if (!branch->decodes()) continue;
-    const Request& request = branch->request->request;
-    const int tokens = static_cast<int>(branch->tokens.size());
-    int room = std::min(request.max_tokens - branch->output, options_.context - tokens) - 1;
-    if (request.draft_tokens >= 0) room = std::min(room, request.draft_tokens);
-    branches.push_back(branch);
-    guesses.push_back({.id = branch->id, .tokens = branch->tokens, .blocks = branch->kv.table(), .room = room});
-  }
-  std::vector<Speculated*> choices;
-  for (Speculated& guess : guesses) choices.push_back(&guess);
-  speculation_.propose(choices, cost_);
-  for (size_t i = 0; i < branches.size(); ++i) {
-    branches[i]->drafted.clear();
-    for (const DraftToken& token : guesses[i].draft) branches[i]->drafted.push_back(token.token);
-  }
-}
-
 // What the cache has for those who wait changes while others run.
 void StepLoop::refresh_cached() {
   for (size_t i = 0; i < std::min(kRefreshed, waiting_.size()); ++i) {
     refreshed_ = (refreshed_ + 1) % waiting_.size();
     Branch& branch = *waiting_[refreshed_];
-    branch.cached = runner_.kv().cached(branch.prefix, {.max_cached = branch.request->max_cached(branch)});
+    branch.cached = runner_.kv().cached(branch.prefix, open_options(branch));
   }
+}
+
+KvOpenOptions StepLoop::open_options(const Branch& branch) const {
+  return {.max_cached = branch.request->max_cached(branch),
+          .drafts = kv_drafter_ != nullptr && may_draft(*branch.request),
+          .resumed = branch.opened};
 }
 
 void StepLoop::make_room(const Plan& plan) {
@@ -266,14 +266,14 @@ void StepLoop::make_room(const Plan& plan) {
 
 void StepLoop::enqueue(Branch& branch) {
   branch.state = Branch::State::kWaiting;
-  branch.cached = runner_.kv().cached(branch.prefix, {.max_cached = branch.request->max_cached(branch)});
+  branch.cached = runner_.kv().cached(branch.prefix, open_options(branch));
   waiting_.push_back(&branch);
 }
 
 void StepLoop::admit(Branch& branch) {
   ActiveRequest& request = *branch.request;
-  branch.kv = runner_.kv().open(
-      branch.prefix, {.max_cached = request.max_cached(branch), .resumed = std::exchange(branch.opened, true)});
+  branch.kv = runner_.kv().open(branch.prefix, open_options(branch));
+  branch.opened = true;
   branch.state = Branch::State::kRunning;
   std::erase(waiting_, &branch);
   running_.push_back(&branch);
@@ -329,7 +329,7 @@ void StepLoop::add_piece(Branch& branch, int rows) {
   int count = decodes ? pending + static_cast<int>(branch.drafted.size()) : std::min(rows, pending);
   if (request.wants_prompt_logprobs() && !request.answered) count = std::min(count, kRowsWithLogprobs);
   if (!branch.kv.reserve(count).ok()) return;  // others took the memory that the plan counted on: it waits for the next
-  Piece piece = {&branch, static_cast<int>(rows_.size()), std::min(count, pending), jobs_.size(), 0};
+  Piece piece = {&branch, static_cast<int>(rows_.size()), std::min(count, pending), 0, jobs_.size(), 0};
   for (int i = 0; i < count; ++i) {
     const int position = first + i;
     const bool known = i < pending;
@@ -370,17 +370,11 @@ Status StepLoop::compute(const Plan& plan) {
   lap(&stats_.plan_seconds);
   if (computed_) stats_.gap_seconds += seconds_between(*computed_, mark_) - drawn_seconds_;
   const Clock::time_point start = mark_;
-  DSPARK_TRY(output_, runner_.compute(rows_));
+  DSPARK_TRY(output_, runner_.compute(rows_, hidden_layers()));
   lap(&stats_.forward_seconds);
   computed_ = mark_;
   drawn_seconds_ = 0.0;
-  const double seconds = seconds_between(start, mark_);
-  shape_.rows = static_cast<int>(rows_.size());
-  if (cost_.known()) {
-    stats_.expected_seconds += cost_.ms(shape_) * 1e-3;
-    stats_.actual_seconds += seconds;
-  }
-  cost_.observe(shape_, seconds * 1e3);
+  forward_ms_ = seconds_between(start, mark_) * 1e3;
   ++stats_.steps;
   stats_.decode_rows += plan.decode_rows;
   stats_.prompt_rows += static_cast<int64_t>(rows_.size()) - plan.decode_rows;

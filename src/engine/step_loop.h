@@ -68,6 +68,7 @@ class StepLoop final : public Serving {
     Branch* branch;
     int first_row;  // index into rows_
     int known;      // rows whose tokens stand already; those behind them are drafted
+    int accepted;   // of the drafted ones, those that the target drew as well
     size_t first_job, jobs;
   };
   // A draw, or the log-probability of a token of the prompt.
@@ -90,6 +91,9 @@ class StepLoop final : public Serving {
   Plan make_plan();
   PlanSequence seen(const Branch& branch) const;
   void speculate();
+  StepBase others() const;
+  bool may_draft(const ActiveRequest& request) const;
+  KvOpenOptions open_options(const Branch& branch) const;
   void refresh_cached();
   void make_room(const Plan& plan);
   void admit(Branch& branch);
@@ -102,6 +106,10 @@ class StepLoop final : public Serving {
 
   void draw();
   void run_job(Job& job, DrawScratch& scratch);
+  void verify();
+  int count_accepted(const Piece& piece) const;
+  void tell_drafter();
+  void learn_cost();
   void deliver();
   void deliver_piece(const Piece& piece);
   Status take_prompt_logprobs(const Piece& piece);
@@ -116,6 +124,7 @@ class StepLoop final : public Serving {
   void sweep();
   void check_accounting();
 
+  std::span<const int> hidden_layers() const;
   Branch& find(uint64_t id) { return *branches_.at(id); }
   void lap(double* seconds);
   void publish();
@@ -124,6 +133,7 @@ class StepLoop final : public Serving {
   const Tokenizer& tokenizer_;
   const StepLoopOptions options_;
   const RequestLimits limits_;
+  const std::shared_ptr<Drafter> kv_drafter_;  // the one of options_.drafters that keeps KV; null: none does
 
   // Between the callers and the step thread.
   mutable std::mutex mutex_;
@@ -147,12 +157,16 @@ class StepLoop final : public Serving {
   CostModel cost_;
   Speculation speculation_;
   StepShape shape_;                                             // of the step
+  double forward_ms_ = 0.0;                                     // that it took, the drafter's features included
+  double expected_ms_ = 0.0, actual_ms_ = 0.0;                  // of the step, drafting and draws included
+  int prompt_rows_ = 0;                                         // of the newest plan
   std::array<std::deque<double>, kPools> first_token_seconds_;  // of recent requests
   std::array<double, kPools> usual_seconds_ = {};               // their P90
   std::vector<PlanSequence> plan_running_, plan_waiting_;
   std::vector<RunRow> rows_;
   std::vector<Piece> pieces_;
   std::vector<Job> jobs_;
+  std::vector<ComputedRow> computed_rows_;  // whose tokens are final
   int logit_rows_ = 0;
   StepOutput output_ = {};
   std::vector<DrawScratch> scratch_;  // one a worker

@@ -80,7 +80,8 @@ void StepLoop::deliver_piece(const Piece& piece) {
   Branch& branch = *piece.branch;
   ActiveRequest& request = *branch.request;
   const int position = branch.kv.length();
-  branch.kv.commit(std::span(branch.tokens).subspan(static_cast<size_t>(position), static_cast<size_t>(piece.known)));
+  branch.kv.commit(std::span(branch.tokens).subspan(static_cast<size_t>(position), static_cast<size_t>(piece.known)),
+                   kv_drafter_ != nullptr);
   Status status = request.request.work == Work::kEmbed ? pool_states(piece, position) : take_prompt_logprobs(piece);
   if (!status.ok()) return end_request(request, status);
   if (branch.pending() > 0) return;  // more of the prompt is to come
@@ -177,21 +178,15 @@ void StepLoop::accept(const Piece& piece) {
   const std::vector<int32_t> drafted = std::exchange(branch.drafted, {});
   request.stats.drafted += static_cast<int64_t>(drafted.size());
   stats_.drafted += static_cast<int64_t>(drafted.size());
-  int accepted = 0;
-  while (accepted < static_cast<int>(drafted.size()) &&
-         !jobs_[piece.first_job + static_cast<size_t>(accepted)].failure &&
-         jobs_[piece.first_job + static_cast<size_t>(accepted)].drawn.token == drafted[static_cast<size_t>(accepted)]) {
-    ++accepted;
-  }
-  request.stats.accepted += accepted;
-  stats_.accepted += accepted;
-  speculation_.verified(branch.id, accepted);
+  request.stats.accepted += piece.accepted;
+  stats_.accepted += piece.accepted;
+  speculation_.verified(branch.id, piece.accepted);
   for (size_t i = 0; i < piece.jobs; ++i) {
     const Job& job = jobs_[piece.first_job + i];
     if (job.failure) return end_request(request, *job.failure);
-    const bool matches = static_cast<int>(i) < accepted;
+    const bool matches = static_cast<int>(i) < piece.accepted;
     if (!take_token(branch, job.drawn, matches) || !matches) return;
-    branch.kv.commit({&drafted[i], 1});
+    branch.kv.commit({&drafted[i], 1}, kv_drafter_ != nullptr);
   }
 }
 

@@ -23,7 +23,9 @@ constexpr double kOutlier = 3.0;      // surprises beyond so many deviations cou
 
 constexpr double kGuessedContextShare = 3e-4;  // a position looked at to the first row, without a profile
 constexpr double kGuessedRowShare = 0.1;       // a further row's cost to the first one's, without a profile
-constexpr double kDoubt = 2.0;                 // an outlier multiplies the variance of what it speaks about
+constexpr double kGuessedDraftShare = 0.05, kGuessedDraftRowShare = 0.01;  // of drafting, to the first row
+constexpr double kGuessedDrawShare = 0.005;                                // of a draw, to the first row
+constexpr double kDoubt = 2.0;  // an outlier multiplies the variance of what it speaks about
 
 // The nearest non-decreasing sequence, in logarithms.
 void pool_violators(std::span<double> values) {
@@ -70,8 +72,11 @@ CostModel::CostModel() {
     sizes_[static_cast<size_t>(i)] = {std::log(ms), square(kGuessed), true};
   }
   mood_ = {0.0, square(kGuessed)};
-  terms_.context_ms = kGuessedContextShare;
-  for (Belief* term : {&context_, &draft_, &experts_}) *term = {0.0, square(kTerm)};
+  terms_ = {.context_ms = kGuessedContextShare,
+            .draft_ms = kGuessedDraftShare,
+            .draft_row_ms = kGuessedDraftRowShare,
+            .draw_ms = kGuessedDrawShare};
+  for (Belief* term : {&context_, &draft_, &experts_, &draws_}) *term = {0.0, square(kTerm)};
   refresh();
 }
 
@@ -167,11 +172,40 @@ double CostModel::expert_part(const StepShape& shape) const {
   return terms_.expert_ms * shape.experts * std::exp(experts_.mean);
 }
 
+double CostModel::draw_part(const StepShape& shape) const {
+  return terms_.draw_ms * shape.draws * std::exp(draws_.mean);
+}
+
 double CostModel::mood() const { return std::exp(mood_.mean); }
 
 double CostModel::ms(const StepShape& shape) const {
   const double rows = shape.rows == 0 ? 0.0 : sized_ms(shape.rows);
-  return mood() * (rows + context_part(shape) + draft_part(shape) + expert_part(shape));
+  return mood() * (rows + context_part(shape) + draft_part(shape) + expert_part(shape) + draw_part(shape));
+}
+
+// One term alone, by what it took; in the host's mood, which its time says nothing about.
+void CostModel::correct(Belief& term, double expected_ms, double actual_ms) {
+  const double variance = square(kNoise) + term.variance;
+  const double most = kOutlier * std::sqrt(variance);
+  const double surprise = std::log(actual_ms / (mood() * expected_ms));
+  const double gain = term.variance / variance;
+  term.mean += gain * std::clamp(surprise, -most, most);
+  const bool outlier = std::abs(surprise) > most;
+  // Never quite sure: what it speaks of may change, as the sampling parameters of requests do.
+  term.variance =
+      std::clamp(outlier ? kDoubt * term.variance : (1.0 - gain) * term.variance, square(kSurest), square(kGuessed));
+}
+
+void CostModel::observe_draft(int rows, double actual_ms) {
+  if (rows <= 0 || !std::isfinite(actual_ms) || actual_ms <= 0.0) return;
+  if (terms_.draft_ms + terms_.draft_row_ms <= 0.0) terms_.draft_row_ms = actual_ms / (mood() * rows);
+  correct(draft_, draft_part({.draft_rows = rows}), actual_ms);
+}
+
+void CostModel::observe_draws(int draws, double actual_ms) {
+  if (draws <= 0 || !std::isfinite(actual_ms) || actual_ms <= 0.0) return;
+  if (terms_.draw_ms <= 0.0) terms_.draw_ms = actual_ms / (mood() * draws);
+  correct(draws_, draw_part({.draws = draws}), actual_ms);
 }
 
 void CostModel::observe(const StepShape& shape, double actual_ms) {

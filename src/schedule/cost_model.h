@@ -20,6 +20,7 @@ struct StepShape {
   int64_t context = 0;  // positions that they look at, summed over the rows
   int draft_rows = 0;   // positions that a drafter computes
   int experts = 0;      // that are touched, summed over the layers
+  int draws = 0;        // tokens that are drawn
 };
 
 // One measured step time.
@@ -34,6 +35,7 @@ struct CostTerms {
   double draft_ms = 0.0;      // once, where anything is drafted
   double draft_row_ms = 0.0;  // a position that a drafter computes
   double expert_ms = 0.0;     // an expert's weights
+  double draw_ms = 0.0;       // a token drawn
 };
 
 class CostModel {
@@ -52,6 +54,10 @@ class CostModel {
   // A step of this shape took `actual_ms`. One outlier moves the belief only a little; a size that was believed wrong
   // is right after two or three steps, the host's mood after about five.
   void observe(const StepShape& shape, double actual_ms);
+
+  // What is timed apart: drafting `rows` positions, and drawing so many tokens, took so long.
+  void observe_draft(int rows, double actual_ms);
+  void observe_draws(int draws, double actual_ms);
 
   // The fast factor: 1 when the host is as it was while profiled, 2 when all takes twice as long.
   double mood() const;
@@ -79,11 +85,13 @@ class CostModel {
   double context_part(const StepShape& shape) const;
   double draft_part(const StepShape& shape) const;
   double expert_part(const StepShape& shape) const;
+  double draw_part(const StepShape& shape) const;
+  void correct(Belief& term, double expected_ms, double actual_ms);
 
   std::array<Belief, kSizes> sizes_;
   std::array<double, kSizes> table_;  // ms of each size, made of the beliefs by refresh()
   CostTerms terms_;
-  Belief mood_, context_, draft_, experts_;
+  Belief mood_, context_, draft_, experts_, draws_;
   int steps_off_ = 0;
   bool known_ = false;
 };

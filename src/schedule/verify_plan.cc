@@ -36,16 +36,20 @@ std::vector<Candidate> ranked(std::span<const DraftedSequence> sequences, const 
 }
 
 StepShape undrafted(std::span<const DraftedSequence> sequences, const StepBase& base) {
-  StepShape shape = {.rows = base.prompt_rows + static_cast<int>(sequences.size()), .context = base.prompt_context};
+  const int decodes = static_cast<int>(sequences.size());
+  StepShape shape = {.rows = base.prompt_rows + decodes,
+                     .context = base.prompt_context,
+                     .draft_rows = base.draft_rows,
+                     .draws = decodes};
   for (const DraftedSequence& sequence : sequences) shape.context += sequence.context + 1;
   return shape;
 }
 
-// One more drafted token, which looks at all before it; with drafting, at least the anchor's row of its sequence, too.
-void add(const Candidate& next, const DraftedSequence& sequence, bool drafting, StepShape* shape) {
+// One more drafted token, which looks at all before it.
+void add(const Candidate& next, const DraftedSequence& sequence, StepShape* shape) {
   shape->rows += 1;
+  shape->draws += 1;
   shape->context += sequence.context + next.depth + 1;
-  if (drafting) shape->draft_rows += next.depth == 1 ? 2 : 1;
 }
 
 }  // namespace
@@ -57,21 +61,22 @@ VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const S
   plan.shape = undrafted(sequences, base);
   plan.expected_ms = cost.ms(plan.shape);
   plan.expected_tokens = static_cast<double>(sequences.size());
-  if (limits.fixed == 0) return plan;
-
   StepShape decodes = plan.shape;
   decodes.rows -= base.prompt_rows;
   decodes.context -= base.prompt_context;
-  const double prompts_ms = plan.expected_ms - (sequences.empty() ? 0.0 : cost.ms(decodes));
+  plan.decode_ms = sequences.empty() ? 0.0 : cost.ms(decodes);
+  if (limits.fixed == 0) return plan;
+
+  const double prompts_ms = plan.expected_ms - plan.decode_ms;
   VerifyLimits capped = limits;
   if (limits.fixed > 0) capped.most_each = std::min(limits.most_each, limits.fixed), capped.floor = 0.0;
   const std::vector<Candidate> candidates = ranked(sequences, capped);
   StepShape shape = plan.shape;
   double tokens = plan.expected_tokens;
-  double best_rate = tokens / (plan.expected_ms - prompts_ms);
+  double best_rate = tokens / plan.decode_ms;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& next = candidates[i];
-    add(next, sequences[static_cast<size_t>(next.sequence)], limits.drafting_counts, &shape);
+    add(next, sequences[static_cast<size_t>(next.sequence)], &shape);
     tokens += static_cast<double>(next.survival);
     const double ms = cost.ms(shape), rate = tokens / (ms - prompts_ms);
     const bool better = limits.fixed > 0 ? i + 1 == candidates.size() : rate > best_rate;
@@ -80,18 +85,11 @@ VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const S
     plan.budget = static_cast<int>(i) + 1;
     plan.shape = shape;
     plan.expected_ms = ms;
+    plan.decode_ms = ms - prompts_ms;
     plan.expected_tokens = tokens;
   }
   for (int i = 0; i < plan.budget; ++i) ++plan.depths[static_cast<size_t>(candidates[static_cast<size_t>(i)].sequence)];
   return plan;
-}
-
-std::vector<int> share_budget(std::span<const DraftedSequence> sequences, int budget, const VerifyLimits& limits) {
-  std::vector<int> depths(sequences.size(), 0);
-  const std::vector<Candidate> candidates = ranked(sequences, limits);
-  const size_t count = std::min(candidates.size(), static_cast<size_t>(std::max(budget, 0)));
-  for (size_t i = 0; i < count; ++i) ++depths[static_cast<size_t>(candidates[i].sequence)];
-  return depths;
 }
 
 std::string describe(const VerifyPlan& plan) {

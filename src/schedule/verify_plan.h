@@ -2,8 +2,8 @@
 // first, that brings the most expected tokens a second by the cost model. Pure; the step thread, the simulator, tests.
 //
 // DSpark: confidence-scheduled verification, "DSpark: Confidence-Scheduled Speculative Decoding with
-// Semi-Autoregressive Generation" (arXiv 2607.05147), section on the scheduler. Beyond it, what drafting costs can be
-// part of the cut, so that the same function plans the length of drafts before they are made.
+// Semi-Autoregressive Generation" (arXiv 2607.05147), section on the scheduler. Whether and how far to draft at all is
+// planned before, in draft_plan.h.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ struct DraftedSequence {
 struct StepBase {
   int prompt_rows = 0;
   int64_t prompt_context = 0;  // positions that they look at
+  int draft_rows = 0;          // that a drafter has computed for it
 };
 
 struct VerifyLimits {
-  int most_each = 1 << 20;       // drafted tokens of one sequence
-  int fixed = -1;                // so many of each sequence that has them, without a plan; -1: planned
-  double floor = 0.0;            // tokens less likely than this to survive are never verified
-  bool drafting_counts = false;  // nothing is drafted yet: what it would cost is part of the step
+  int most_each = 1 << 20;  // drafted tokens of one sequence
+  int fixed = -1;           // so many of each sequence that has them, without a plan; -1: planned
+  double floor = 0.0;       // tokens less likely than this to survive are never verified
 };
 
 struct VerifyPlan {
@@ -40,6 +40,7 @@ struct VerifyPlan {
   int budget = 0;           // their sum
   StepShape shape;          // of the whole step
   double expected_ms = 0.0;
+  double decode_ms = 0.0;        // of it, what is not the prompts'
   double expected_tokens = 0.0;  // of the decoding sequences
 };
 
@@ -47,9 +48,6 @@ struct VerifyPlan {
 // drafts neither cheaper nor dearer than they are. Ties take the smaller budget; equal survivals the earlier sequence.
 VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const StepBase& base, const CostModel& cost,
                              const VerifyLimits& limits);
-
-// Who gets a budget that was settled before the newest confidences came: its likeliest tokens, as many as it holds.
-std::vector<int> share_budget(std::span<const DraftedSequence> sequences, int budget, const VerifyLimits& limits);
 
 // One line for logs: "16 sequences, verifies 23 (1.4 each): 39 rows, 8.2 ms, 31.5 tokens".
 std::string describe(const VerifyPlan& plan);

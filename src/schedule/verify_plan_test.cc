@@ -80,31 +80,12 @@ TEST(VerifyPlan, APromptInTheStepMakesDraftsNeitherCheaperNorDearer) {
   EXPECT_EQ(plan_verification(sequences, {.prompt_rows = 256}, cost, {}).budget, alone);
 }
 
-TEST(VerifyPlan, DraftingThatCostsTooMuchIsLeftOut) {
-  const std::vector<float> survival = {0.6f, 0.4f, 0.2f};
-  const std::vector<DraftedSequence> sequences = {{survival}};
-  const auto budget = [&](double draft_ms) {
-    const CostModel cost = cost_of({{1, 4.0}, {8, 4.4}}, {.draft_ms = draft_ms, .draft_row_ms = 0.01});
-    return plan_verification(sequences, {}, cost, {.drafting_counts = true}).budget;
-  };
-  EXPECT_EQ(budget(0.5), 3);
-  EXPECT_EQ(budget(20.0), 0);
-}
-
 TEST(VerifyPlan, ALongContextMakesRowsDear) {
   const std::vector<float> survival = {0.5f, 0.3f};
   const CostModel cost = cost_of({{1, 4.0}, {8, 4.1}}, {.context_ms = 1e-3});
   const std::vector<DraftedSequence> near = {{survival, 10}}, far = {{survival, 100'000}};
   EXPECT_EQ(plan_verification(near, {}, cost, {}).budget, 2);
   EXPECT_EQ(plan_verification(far, {}, cost, {}).budget, 0);
-}
-
-TEST(VerifyPlan, ShareBudgetGivesTheLikeliestFirst) {
-  const std::vector<float> a = {0.9f, 0.2f}, b = {0.6f, 0.5f}, c = {0.1f};
-  const std::vector<DraftedSequence> sequences = {{a}, {b}, {c}};
-  EXPECT_THAT(share_budget(sequences, 3, {}), ElementsAre(1, 2, 0));
-  EXPECT_THAT(share_budget(sequences, 0, {}), Each(0));
-  EXPECT_THAT(share_budget(sequences, 100, {}), ElementsAre(2, 2, 1));
 }
 
 // No assignment of depths has a better rate, by trying all of them.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/cache_dir.h"
 #include "base/cpu.h"
@@ -28,6 +30,55 @@ Result<ScheduleOptions> schedule_options(const Settings& settings) {
   return options;
 }
 
+namespace {
+
+Result<WindowOptions> window_options(const Settings& settings) {
+  WindowOptions window = {.size = static_cast<int>(settings.get<"dflash-window-size">()),
+                          .min = static_cast<int>(settings.get<"dspark-dsw-min-window">()),
+                          .max = static_cast<int>(settings.get<"dspark-dsw-max-window">())};
+  if (window.min == 0 && window.max == 0) return window;
+  if (window.min == 0) window.min = std::min(128, window.max);
+  if (window.max == 0) window.max = window.size;
+  if (window.min < window.max) return window;
+  return make_error(ErrorCode::kInvalidArgument,
+                    "dspark-dsw-min-window {} and dspark-dsw-max-window {}, expected the first below the second",
+                    window.min, window.max);
+}
+
+// Shipped drafters lie beside the program's folder, others where the user's data and caches are.
+std::vector<std::string> drafter_folders() {
+  std::vector<std::string> folders;
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const std::filesystem::path around = program.parent_path().parent_path();
+    folders.push_back((around / "drafters").string());
+    folders.push_back((around / "share" / "dspark" / "drafters").string());
+  }
+  if (const char* data = std::getenv("XDG_DATA_HOME"); data != nullptr && data[0] == '/') {
+    folders.push_back(std::string(data) + "/dspark/drafters");
+  } else if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') {
+    folders.push_back(std::string(home) + "/.local/share/dspark/drafters");
+  }
+  if (const auto cache = cache_dir(); cache.ok()) folders.push_back(*cache + "/drafters");
+  return folders;
+}
+
+Result<DrafterOptions> drafter_options(const Settings& settings, bool speculates) {
+  DrafterOptions options;
+  DSPARK_TRY(options.with, draft_with_from_name(settings.get<"draft-with">()));
+  options.file = settings.get<"drafter">();
+  options.folders = drafter_folders();
+  if (!options.file.empty() && (options.with == DraftWith::kNgram || options.with == DraftWith::kNone)) {
+    return make_error(ErrorCode::kInvalidArgument, "--drafter names a drafter, --draft-with {} asks for none",
+                      settings.get<"draft-with">());
+  }
+  if (!speculates) options.with = DraftWith::kNone;
+  return options;
+}
+
+}  // namespace
+
 Result<SpeculationOptions> speculation_options(const Settings& settings) {
   SpeculationOptions options;
   options.enabled = settings.get<"enable-dspark">() != "off" && settings.get<"enable-mtp-varlen">();
@@ -36,6 +87,7 @@ Result<SpeculationOptions> speculation_options(const Settings& settings) {
   for (const int64_t cap : {settings.get<"dflash-max-reuse-depth">(), settings.get<"nextn-decode">()}) {
     if (cap > 0) options.most_tokens = std::min(options.most_tokens, static_cast<int>(cap));
   }
+  DSPARK_TRY(options.window, window_options(settings));
   const std::string& mode = settings.get<"dspark-mode">();
   constexpr std::string_view kFixed = "fixed:";
   if (mode == "planned") return options;
@@ -51,7 +103,8 @@ Result<SpeculationOptions> speculation_options(const Settings& settings) {
 
 Status check_settings(const Settings& settings) {
   DSPARK_TRY([[maybe_unused]] const ScheduleOptions schedule, schedule_options(settings));
-  DSPARK_TRY([[maybe_unused]] const SpeculationOptions speculation, speculation_options(settings));
+  DSPARK_TRY(const SpeculationOptions speculation, speculation_options(settings));
+  DSPARK_TRY([[maybe_unused]] const DrafterOptions drafter, drafter_options(settings, speculation.enabled));
   return Ok{};
 }
 
@@ -72,6 +125,7 @@ Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   options.context = static_cast<int>(settings.get<"context">());
   DSPARK_TRY(options.schedule, schedule_options(settings));
   DSPARK_TRY(options.speculation, speculation_options(settings));
+  DSPARK_TRY(options.drafter, drafter_options(settings, options.speculation.enabled));
   options.max_queue = static_cast<int>(settings.get<"max-queue">());
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));
   log(LogLevel::kInfo, "loading {} with {} threads, {} kernels, {} keys and values", options.model, pool.threads,

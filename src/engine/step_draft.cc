@@ -1,0 +1,109 @@
+// What the step loop does with guesses: has them made before a step, and finds out after it which were right. See
+// step_loop.h. The step thread.
+#include <algorithm>
+
+#include "engine/draft_sampler.h"
+#include "engine/step_loop.h"
+
+namespace dspark {
+
+std::span<const int> StepLoop::hidden_layers() const {
+  return kv_drafter_ == nullptr ? std::span<const int>() : kv_drafter_->hidden_layers();
+}
+
+bool StepLoop::may_draft(const ActiveRequest& request) const {
+  return options_.speculation.enabled && request.generates() && request.request.draft_tokens != 0;
+}
+
+// Guesses for those that decode, no further than their answers may go.
+void StepLoop::speculate() {
+  std::vector<Speculated> guesses;
+  std::vector<Branch*> branches;
+  std::vector<RequestDraftSampler> samplers;
+  samplers.reserve(running_.size());
+  for (Branch* branch : running_) {
+    if (!branch->decodes()) continue;
+    const Request& request = branch->request->request;
+    const int tokens = static_cast<int>(branch->tokens.size());
+    int room = std::min(request.max_tokens - branch->output, options_.context - tokens) - 1;
+    if (request.draft_tokens >= 0) room = std::min(room, request.draft_tokens);
+    branches.push_back(branch);
+    samplers.emplace_back(runner_.ops(), branch->sampler, branch->history);
+    // Where the drafter's KV has a gap (drafting was switched on since), it does not look back.
+    const bool whole = branch->kv.draft_length() == branch->kv.length();
+    guesses.push_back({.id = branch->id,
+                       .tokens = branch->tokens,
+                       .blocks = branch->kv.table(),
+                       .context_begin = whole ? 0 : branch->kv.length(),
+                       .room = room,
+                       .sampler = &samplers.back(),
+                       .bucket = branch->request->bucket});
+  }
+  std::vector<Speculated*> choices;
+  for (Speculated& guess : guesses) choices.push_back(&guess);
+  speculation_.propose(choices, others(), cost_);
+  for (size_t i = 0; i < branches.size(); ++i) {
+    branches[i]->drafted.clear();
+    for (const DraftToken& token : guesses[i].draft) branches[i]->drafted.push_back(token.token);
+  }
+}
+
+// What the step will compute besides: as many rows of prompts as the last one, where there are prompts.
+StepBase StepLoop::others() const {
+  const bool prompts =
+      !waiting_.empty() || std::ranges::any_of(running_, [](const Branch* branch) { return !branch->decodes(); });
+  return {.prompt_rows = prompts ? prompt_rows_ : 0};
+}
+
+// A drafted token is right if the target has drawn it, and all before it.
+void StepLoop::verify() {
+  for (Piece& piece : pieces_) piece.accepted = count_accepted(piece);
+  if (kv_drafter_ != nullptr) tell_drafter();
+}
+
+int StepLoop::count_accepted(const Piece& piece) const {
+  const std::vector<int32_t>& drafted = piece.branch->drafted;
+  size_t accepted = 0;
+  while (accepted < drafted.size()) {
+    const Job& job = jobs_[piece.first_job + accepted];
+    if (job.failure || job.drawn.token != drafted[accepted]) break;
+    ++accepted;
+  }
+  return static_cast<int>(accepted);
+}
+
+// The drafter's KV of all rows whose tokens are final, those of requests without drafts as well: others may take their
+// blocks over.
+void StepLoop::tell_drafter() {
+  computed_rows_.clear();
+  for (const Piece& piece : pieces_) {
+    const SequenceKv& kv = piece.branch->kv;
+    for (int i = 0; i < piece.known + piece.accepted; ++i) {
+      const int position = kv.length() + i;
+      computed_rows_.push_back(
+          {kv.table()[static_cast<size_t>(position / kTilePositions)], position, piece.first_row + i});
+    }
+  }
+  const Clock::time_point start = Clock::now();
+  kv_drafter_->computed(computed_rows_, output_.hidden, static_cast<int>(rows_.size()));
+  forward_ms_ += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The cost model hears what the step took, and its parts that were timed apart.
+void StepLoop::learn_cost() {
+  shape_.rows = static_cast<int>(rows_.size());
+  const StepShape forward = shape_;
+  shape_.draft_rows = speculation_.draft_rows();
+  shape_.draws = static_cast<int>(jobs_.size());
+  expected_ms_ = cost_.known() ? cost_.ms(shape_) : 0.0;
+  actual_ms_ = speculation_.draft_ms() + forward_ms_ + drawn_seconds_ * 1e3;
+  if (cost_.known()) {
+    stats_.expected_seconds += expected_ms_ * 1e-3;
+    stats_.actual_seconds += actual_ms_ * 1e-3;
+  }
+  cost_.observe(forward, forward_ms_);
+  cost_.observe_draft(shape_.draft_rows, speculation_.draft_ms());
+  cost_.observe_draws(shape_.draws, drawn_seconds_ * 1e3);
+}
+
+}  // namespace dspark

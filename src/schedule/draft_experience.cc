@@ -1,0 +1,63 @@
+// See draft_experience.h.
+#include "schedule/draft_experience.h"
+
+#include <algorithm>
+
+namespace dspark {
+namespace {
+
+constexpr float kStrength[] = {0.4f, 0.7f};  // first survival at hand: little, some, much
+
+}  // namespace
+
+int DraftExperience::situation(int bucket, std::span<const float> at_hand) {
+  int strength = 0;
+  if (!at_hand.empty()) strength = at_hand[0] < kStrength[0] ? 1 : at_hand[0] < kStrength[1] ? 2 : 3;
+  return std::clamp(bucket, 0, kSituations / kStrengths - 1) * kStrengths + strength;
+}
+
+void DraftExperience::learn(uint64_t sequence, int situation, std::span<const float> survival) {
+  if (survival.empty()) return;
+  Curve curve;
+  curve.count = static_cast<int>(std::min(survival.size(), curve.survival.size()));
+  std::copy_n(survival.begin(), curve.count, curve.survival.begin());
+  Situation& known = situations_[static_cast<size_t>(situation)];
+  known.curves[static_cast<size_t>(known.next)] = curve;
+  known.next = (known.next + 1) % kKept;
+  known.kept = std::min(known.kept + 1, kKept);
+  own_[sequence][static_cast<size_t>(situation % kStrengths)] = curve;
+}
+
+std::vector<std::span<const float>> DraftExperience::recent(uint64_t sequence, int situation) const {
+  std::vector<std::span<const float>> out;
+  const auto add = [&](const Curve& curve) {
+    if (curve.count > 0) out.push_back(std::span(curve.survival).first(static_cast<size_t>(curve.count)));
+  };
+  if (const auto own = own_.find(sequence); own != own_.end()) {
+    add(own->second[static_cast<size_t>(situation % kStrengths)]);
+  }
+  const Situation& known = situations_[static_cast<size_t>(situation)];
+  for (int i = 1; i <= known.kept; ++i) add(known.curves[static_cast<size_t>((known.next - i + kKept) % kKept)]);
+  return out;
+}
+
+std::vector<int> DraftExperience::due(std::span<const int> present, std::span<const int> drafted) {
+  std::vector<int> out;
+  std::vector<int> left(present.begin(), present.end());
+  std::sort(left.begin(), left.end());
+  left.erase(std::unique(left.begin(), left.end()), left.end());
+  for (const int number : left) {
+    Situation& situation = situations_[static_cast<size_t>(number)];
+    if (std::find(drafted.begin(), drafted.end(), number) != drafted.end()) {
+      situation.idle = 0;
+      situation.pause = kFirstPause;
+    } else if (++situation.idle >= situation.pause) {
+      situation.idle = 0;
+      situation.pause = std::min(2 * situation.pause, kLongestPause);
+      out.push_back(number);
+    }
+  }
+  return out;
+}
+
+}  // namespace dspark
