@@ -15,7 +15,7 @@ namespace dspark {
 namespace {
 
 constexpr std::string_view kVariablePrefix = "DSPARK_";
-// Variables of the test suite and the build (tests/README.md), not of the product.
+// Variables of the test suite (tests/README.md) and the benchmarks, not of the product.
 constexpr std::string_view kForeignPrefixes[] = {"DSPARK_TEST_", "DSPARK_BENCH_"};
 
 std::string with_dashes(std::string_view name) {
