@@ -142,6 +142,21 @@ class BadClients(unittest.TestCase):
             self.assertEqual(status_of(read_to_end(s)), expected, data[:60])
             s.close()
 
+    def test_the_next_request_before_the_answer(self):
+        body = {"prompt": "a", "max_tokens": 20, "seed": 1, "ignore_eos": True}
+        last = post_bytes("/v1/completions", body, headers="Connection: close\r\n")
+        s = self.server.raw(post_bytes("/v1/completions", body) * 2 + post_bytes("/tokenize", {"prompt": "a"}) + last)
+        self.assertEqual(read_to_end(s).count(b"HTTP/1.1 200 OK"), 4)
+        s.close()
+        s = self.server.raw(post_bytes("/v1/completions", body | {"max_tokens": 300}))
+        time.sleep(0.05)
+        s.sendall(last)  # while the first one is being answered
+        self.assertEqual(read_to_end(s).count(b"HTTP/1.1 200 OK"), 2)
+        s.close()
+        for _ in range(10):
+            s = self.server.raw(post_bytes("/v1/completions", body) * 3)
+            s.close()
+
     def test_a_prompt_to_the_last_position(self):
         for length in (CONTEXT - 1, CONTEXT - 128, CONTEXT - 129, 383, 384, 385):
             status, text = self.server.ask("POST", "/v1/completions",

@@ -123,6 +123,7 @@ void HttpConnection::close() {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
   const auto self = shared_from_this();  // the handler may let go of the last owner
+  answering_self_.reset();
   wire_->close();
   release_body();
   if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->detach(true);
@@ -233,6 +234,7 @@ void HttpConnection::dispatch() {
   parser_.reset();
   HttpHead head = head_of(message, peer_);
   exchange_ = std::make_shared<HttpConnectionExchange>(weak_from_this());
+  answering_self_ = shared_from_this();
   if (in_.size() == 0) read_more();  // to notice when the client hangs up
   shared_.handler->handle(std::move(head), std::move(message.body()), exchange_);
 }
@@ -296,6 +298,7 @@ void HttpConnection::on_written(boost::system::error_code error, size_t bytes) {
 
 void HttpConnection::finish_answer() {
   if (state_ != State::kAnswer) return;
+  const auto self = std::exchange(answering_self_, nullptr);
   exchange_.reset();
   release_body();
   if (keep_alive_) return next_request();

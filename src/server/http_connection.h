@@ -91,6 +91,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpClock::time_point read_deadline_ = HttpClock::time_point::max();
   HttpClock::time_point write_deadline_ = HttpClock::time_point::max();
   std::shared_ptr<class HttpConnectionExchange> exchange_;
+  // Itself, from a request to the end of its answer: where the next request has come already, nothing is being read or
+  // written that would keep the connection.
+  std::shared_ptr<HttpConnection> answering_self_;
 };
 
 }  // namespace dspark
