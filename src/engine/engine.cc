@@ -159,6 +159,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
 #ifndef NDEBUG
   loop.check_accounting = true;
 #endif
+  if (!options.decision_log.empty()) {
+    DSPARK_TRY(loop.decisions, DecisionLog::open(options.decision_log));
+  }
   DSPARK_TRY(loop.drafters, load_drafters(options.drafter, drafter ? &*drafter : nullptr, *engine->runner_));
   for (int32_t id = 0; id < engine->tokenizer_.size(); ++id) {
     if (engine->tokenizer_.is_end_of_generation(id)) loop.end_tokens.push_back(id);

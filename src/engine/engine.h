@@ -30,6 +30,7 @@ struct EngineOptions {
   int max_queue = 1024;  // requests that may wait
   SpeculationOptions speculation;
   DrafterOptions drafter;
+  std::string decision_log;  // file; "": none
 };
 
 struct GenerateRequest {

@@ -229,6 +229,12 @@ void Speculation::verified(uint64_t id, int accepted) {
   drafters_[choice.drafter]->verified({id, draft, accepted, choice.bucket});
 }
 
+void Speculation::cost_was_off(double factor) {
+  ++stats_.cost_alarms;
+  if (!may_warn()) return;
+  log(LogLevel::kWarning, "steps take {:.2g} times what was foreseen; plans now go by what they take", factor);
+}
+
 void Speculation::release(uint64_t id) {
   choices_.erase(id);
   experience_.release(id);

@@ -68,6 +68,9 @@ class Speculation {
   // What became of a choice's draft: so many of its tokens were accepted. Also for choices without one.
   void verified(uint64_t id, int accepted);
 
+  // Several steps in a row took so many times what the cost model foresaw. It corrects itself; this tells people.
+  void cost_was_off(double factor);
+
   // The choice has ended.
   void release(uint64_t id);
 

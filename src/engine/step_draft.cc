@@ -6,6 +6,11 @@
 #include "engine/step_loop.h"
 
 namespace dspark {
+namespace {
+
+constexpr int kStepsOff = 5;  // in a row that took twice, or half, of what was foreseen: somebody should know
+
+}  // namespace
 
 std::span<const int> StepLoop::hidden_layers() const {
   return kv_drafter_ == nullptr ? std::span<const int>() : kv_drafter_->hidden_layers();
@@ -104,6 +109,17 @@ void StepLoop::learn_cost() {
   cost_.observe(forward, forward_ms_);
   cost_.observe_draft(shape_.draft_rows, speculation_.draft_ms());
   cost_.observe_draws(shape_.draws, drawn_seconds_ * 1e3);
+  if (cost_.steps_off() == kStepsOff) speculation_.cost_was_off(actual_ms_ / std::max(expected_ms_, 1e-9));
+}
+
+void StepLoop::log_decisions() {
+  const StepRecord step = {stats_.steps, expected_ms_, actual_ms_};
+  for (const Piece& piece : pieces_) {
+    const Branch& branch = *piece.branch;
+    const Proposal* proposal = speculation_.proposal(branch.id);
+    if (!branch.decodes() || proposal == nullptr) continue;
+    options_.decisions->write(step, branch.request->id, branch.choice, *proposal, piece.accepted);
+  }
 }
 
 }  // namespace dspark

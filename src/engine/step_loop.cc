@@ -177,6 +177,7 @@ void StepLoop::step() {
   draw();
   verify();
   learn_cost();
+  if (options_.decisions) log_decisions();
   deliver();
   if (options_.check_accounting) check_accounting();
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/active_request.h"
+#include "engine/decision_log.h"
 #include "engine/loop_stats.h"
 #include "engine/request.h"
 #include "engine/runner.h"
@@ -35,6 +36,7 @@ struct StepLoopOptions {
   std::vector<int32_t> end_tokens = {};  // the model's own
   SpeculationOptions speculation = {};
   std::vector<std::shared_ptr<Drafter>> drafters = {};  // in the order of preference
+  std::shared_ptr<DecisionLog> decisions = {};          // null: they are not logged
 
   // Walks the whole KV cache after every step, and stops the program at the first thing wrong. For tests and debug
   // builds.
@@ -110,6 +112,7 @@ class StepLoop final : public Serving {
   int count_accepted(const Piece& piece) const;
   void tell_drafter();
   void learn_cost();
+  void log_decisions();
   void deliver();
   void deliver_piece(const Piece& piece);
   Status take_prompt_logprobs(const Piece& piece);

@@ -125,6 +125,7 @@ Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   options.context = static_cast<int>(settings.get<"context">());
   DSPARK_TRY(options.schedule, schedule_options(settings));
   DSPARK_TRY(options.speculation, speculation_options(settings));
+  options.decision_log = settings.get<"log-dflash-details">();
   DSPARK_TRY(options.drafter, drafter_options(settings, options.speculation.enabled));
   options.max_queue = static_cast<int>(settings.get<"max-queue">());
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));

@@ -39,6 +39,37 @@ void add_loop(const LoopStats& loop, std::vector<MetricSample>* out) {
   add("dspark_step_actual_seconds_total", "What the steps of those plans took", kCounter, loop.actual_seconds);
 }
 
+void add_speculation(const SpeculationStats& stats, std::vector<MetricSample>* out) {
+  const auto count = [&](const char* name, const char* help, int64_t value) {
+    out->push_back({name, help, kCounter, static_cast<double>(value)});
+  };
+  count("dspark_verifications_total", "Drafts of which something was verified", stats.verifications);
+  count("dflash_validation_failures_total", "Verifications that accepted nothing", stats.failures);
+  count("dspark_draft_pauses_total", "Times that a sequence stopped drafting for a while", stats.pauses);
+  count("dspark_broken_drafts_total", "Drafts that held NaN", stats.broken);
+  count("dspark_neural_drafts_total", "Drafts of the trained drafter", stats.drafts);
+  count("dspark_cost_alarms_total", "Times that steps took twice, or half, of what was foreseen", stats.cost_alarms);
+  const std::pair<const char*, double> seconds[] = {{"draft", stats.draft_seconds}, {"plan", stats.plan_seconds}};
+  for (const auto& [part, value] : seconds) {
+    out->push_back(
+        {"dspark_speculation_seconds_total", "Time of drafting and of planning it", kCounter, value, {{"part", part}}});
+  }
+  for (size_t i = 0; i < stats.survival.size(); ++i) {
+    if (stats.verified[i] == 0) continue;
+    const std::vector<std::pair<std::string, std::string>> place = {{"position", std::to_string(i + 1)}};
+    out->push_back({"dspark_position_verified_total", "Drafted tokens that were verified, by place in the draft",
+                    kCounter, static_cast<double>(stats.verified[i]), place});
+    out->push_back({"dspark_position_accepted_total", "Of those, accepted", kCounter,
+                    static_cast<double>(stats.accepted[i]), place});
+    out->push_back({"dspark_calibration_error", "Expected calibration error of survival, by place in the draft", kGauge,
+                    calibration_error(stats.survival[i]), place});
+    const double area = area_under_curve(stats.survival[i]);
+    if (area != area) continue;
+    out->push_back({"dspark_survival_auc", "How well survival tells what is accepted, by place in the draft", kGauge,
+                    area, place});
+  }
+}
+
 void add_cache(const KvStats& kv, std::vector<MetricSample>* out) {
   const auto add = [&](const char* name, const char* help, bool counter, double value) {
     out->push_back({name, help, counter, value});
@@ -105,7 +136,9 @@ nlohmann::ordered_json counters_json(const KvCounters& c) {
 
 std::vector<MetricSample> engine_metrics(Engine& engine) {
   std::vector<MetricSample> out;
-  add_loop(engine.loop().stats(), &out);
+  const LoopStats stats = engine.loop().stats();
+  add_loop(stats, &out);
+  add_speculation(stats.speculation, &out);
   add_cache(engine.runner().kv().stats(), &out);
   return out;
 }
