@@ -17,12 +17,14 @@ REQUESTS = 12
 
 
 def guidellm(tool, server, tokenizer, folder):
-    command = [tool, "benchmark", "run", "--target", f"http://127.0.0.1:{server.port}", "--model", "tiny", "--processor",
-               tokenizer, "--data", "prompt_tokens=64,output_tokens=24", "--profile", "concurrent", "--rate", "4",
-               "--max-requests", str(REQUESTS), "--outputs", "json", "--output-dir", folder]
+    report_file = pathlib.Path(folder) / "report.json"
+    command = [tool, "run", "--backend", f"kind=openai_http,target=http://127.0.0.1:{server.port},model=tiny", "--profile",
+               "kind=concurrent,streams=4", "--constraint", f"kind=max_requests,count={REQUESTS}", "--tokenizer",
+               f"kind=hf_auto,model={tokenizer}", "--data", "kind=synthetic_text,prompt_tokens=64,output_tokens=24",
+               "--output", f"kind=json,path={report_file}", "--disable-console"]
     subprocess.run([str(c) for c in command], check=True, timeout=900, env=serving.environment(folder) |
                    {"HF_HUB_OFFLINE": "1"})
-    report = json.loads(next(pathlib.Path(folder).glob("*.json")).read_text())
+    report = json.loads(report_file.read_text())
     totals = report["benchmarks"][0]["metrics"]["request_totals"]
     return totals["successful"], totals["errored"]
 
