@@ -38,11 +38,12 @@ enum class Command : uint8_t {
   kConvertDrafter,
   kData,
   kTrain,
+  kEval,
   kConfig,
 };
-inline constexpr std::array kCommandNames =
-    std::to_array<std::string_view>({"run", "serve", "cache-stats", "tokenize", "template", "score", "inspect", "pull",
-                                     "models", "bench", "synth", "sim", "convert-drafter", "data", "train", "config"});
+inline constexpr std::array kCommandNames = std::to_array<std::string_view>(
+    {"run", "serve", "cache-stats", "tokenize", "template", "score", "inspect", "pull", "models", "bench", "synth",
+     "sim", "convert-drafter", "data", "train", "eval", "config"});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -56,9 +57,10 @@ constexpr CommandSet on(Commands... commands) {
 inline constexpr CommandSet kAllCommands = {(1u << kCommandNames.size()) - 1};
 // Those that compute with a model.
 inline constexpr CommandSet kEngineCommands = on(Command::kRun, Command::kServe, Command::kScore, Command::kBench,
-                                                 Command::kData, Command::kTrain, Command::kConfig);
+                                                 Command::kData, Command::kTrain, Command::kEval, Command::kConfig);
 // Those that answer requests.
-inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kServe, Command::kBench, Command::kConfig);
+inline constexpr CommandSet kServingCommands =
+    on(Command::kRun, Command::kServe, Command::kBench, Command::kEval, Command::kConfig);
 inline constexpr CommandSet kServerCommands = on(Command::kServe, Command::kConfig);
 // The server, and those that ask it something.
 inline constexpr CommandSet kAddressCommands = on(Command::kServe, Command::kCacheStats, Command::kConfig);

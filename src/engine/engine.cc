@@ -163,6 +163,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
     DSPARK_TRY(loop.decisions, DecisionLog::open(options.decision_log));
   }
   DSPARK_TRY(loop.drafters, load_drafters(options.drafter, drafter ? &*drafter : nullptr, *engine->runner_));
+  if (options.watch) {
+    for (auto& each : loop.drafters) each = options.watch(each, engine->config().vocab);
+  }
   for (int32_t id = 0; id < engine->tokenizer_.size(); ++id) {
     if (engine->tokenizer_.is_end_of_generation(id)) loop.end_tokens.push_back(id);
   }

@@ -31,6 +31,8 @@ struct EngineOptions {
   SpeculationOptions speculation;
   DrafterOptions drafter;
   std::string decision_log;  // file; "": none
+  // Stands between each drafter and the loop, where somebody wants to watch; the model's vocabulary comes with it.
+  std::function<std::shared_ptr<Drafter>(std::shared_ptr<Drafter>, int vocab)> watch = {};
 };
 
 struct GenerateRequest {

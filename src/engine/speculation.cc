@@ -73,7 +73,7 @@ std::vector<int> Speculation::most_of(std::span<Speculated* const> choices, size
   std::vector<int> out;
   for (const Speculated* choice : choices) {
     const Choice& known = choices_[choice->id];
-    const bool asked = known.health.may_draft() && (known.given_up >> drafter & 1) == 0;
+    const bool asked = (known.health.may_draft() || !options_.pauses) && (known.given_up >> drafter & 1) == 0;
     out.push_back(asked ? std::max(0, std::min({choice->room, options_.most_tokens, cap})) : 0);
   }
   return out;

@@ -33,6 +33,7 @@ struct SpeculationOptions {
   int fixed = -1;                  // verify so many tokens of each draft, without a plan; -1: planned
   int most_tokens = kMostDrafted;  // of one draft, at most
   double floor = 0.0;              // tokens less likely than this to survive are not verified
+  bool pauses = true;              // a choice whose drafts keep failing stops drafting for a while
   WindowOptions window = {};       // how many positions a drafter may look back
 };
 

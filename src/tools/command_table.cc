@@ -150,6 +150,17 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
                 "on after Ctrl-C or a crash. The same recipe, data and seed give the same bits, interrupted or not.",
      .example = "dspark train drafter --data answers.jsonl --recipe training/lookup.json",
      .run = cmd_train},
+    {.id = Command::kEval,
+     .summary = "how good a drafter is, on prompts",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details =
+         "The model answers the prompts while its drafter guesses: tau (tokens for each step of the model) on all "
+         "text and on fresh text, acceptance by place in the draft, and how true the foretold chances are. "
+         "Without other flags the DSpark drafter alone drafts, and its whole block is verified.",
+     .example = "dspark eval --prompts gsm8k.jsonl --prompts mbpp.jsonl --limit 50 --temp 0",
+     .run = cmd_eval},
     {.id = Command::kConfig,
      .summary = "show the effective settings and where each comes from",
      .operands = "[NAME]",

@@ -108,7 +108,7 @@ Status check_settings(const Settings& settings) {
   return Ok{};
 }
 
-Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
+Result<EngineOptions> engine_options(const Settings& settings) {
   const ThreadPool::Options pool = pool_options(settings);
   EngineOptions options;
   options.runner.threads = pool.threads;
@@ -129,8 +129,17 @@ Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   DSPARK_TRY(options.drafter, drafter_options(settings, options.speculation.enabled));
   options.max_queue = static_cast<int>(settings.get<"max-queue">());
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));
-  log(LogLevel::kInfo, "loading {} with {} threads, {} kernels, {} keys and values", options.model, pool.threads,
-      isa_name(options.runner.isa), settings.get<"kv-type">());
+  return options;
+}
+
+Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
+  DSPARK_TRY(const EngineOptions options, engine_options(settings));
+  return open_engine(options);
+}
+
+Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options) {
+  log(LogLevel::kInfo, "loading {} with {} threads, {} kernels, {} keys and values", options.model,
+      options.runner.threads, isa_name(options.runner.isa), dtype_info(options.runner.kv_type).name);
   DSPARK_TRY(std::unique_ptr<Engine> engine, Engine::open(options));
   log(LogLevel::kInfo, "loaded in {:.2f} s: {}, {} layers, context {}", engine->load_seconds(),
       engine->config().architecture, engine->config().layers, engine->context());

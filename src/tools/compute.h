@@ -16,7 +16,11 @@ Result<ScheduleOptions> schedule_options(const Settings& settings);
 // Whether the settings that have a syntax of their own are valid, whichever command will use them.
 Status check_settings(const Settings& settings);
 
+// What the settings ask of an engine, the model fetched if need be.
+Result<EngineOptions> engine_options(const Settings& settings);
+
 // The model of the settings, fetched if need be, loaded and ready.
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings);
+Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options);
 
 }  // namespace dspark
