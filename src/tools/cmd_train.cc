@@ -35,7 +35,8 @@ Result<ExitCode> cmd_train(const Invocation& call) {
     progress.update(now.step);
     return !interrupt.requested();
   }));
-  DSPARK_RETURN_IF_ERROR(trainer->write(type, file.gguf()));
+  // The tokenizer is for llama.cpp, which knows no lookups.
+  DSPARK_RETURN_IF_ERROR(trainer->write(type, trainer->recipe().drafter.lookup ? nullptr : file.gguf()));
   const auto trained = static_cast<double>(trainer->state().predictions - first);
   DSPARK_RETURN_IF_ERROR(write_output(
       fmt::format("{}: step {} of {}, {} predictions from {} answer tokens; this run {:.0f} predictions/s: {:.0f} s "
