@@ -11,7 +11,7 @@
 
 #include "base/cache_dir.h"
 #include "base/json.h"
-#include "train/answer_stream.h"
+#include "engine/request_stream.h"
 #include "train/overlap_filter.h"
 
 namespace dspark {
@@ -42,11 +42,13 @@ struct Dialogue {
   std::vector<std::array<size_t, 2>> answers = {};  // ranges of tokens that the target wrote
 };
 
-SamplingParams sampling_of(double temperature, uint64_t seed) {
-  SamplingParams params;
-  params.temperature = temperature;
-  params.seed = seed;
-  return params;
+Request request_of(std::vector<int32_t> prompt, double temperature, uint64_t seed, int max_tokens) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.sampling.temperature = temperature;
+  request.sampling.seed = seed;
+  request.max_tokens = max_tokens;
+  return request;
 }
 
 class Generation {
@@ -55,7 +57,7 @@ class Generation {
       : engine_(engine),
         sources_(sources),
         options_(options),
-        answers_(engine, options.slots),
+        answers_(engine.loop(), options.slots),
         filter_(engine.tokenizer(), sources.fixed_instructions) {}
 
   Result<DataTotals> run(const std::function<bool(const DataTotals&)>& report);
@@ -66,15 +68,15 @@ class Generation {
   Status write_manifest() const;
   Status start(const Job& job);
   Status ask(Dialogue dialogue);
-  Status finish(GeneratedAnswer answer);
-  Status finish_written_prompt(Dialogue dialogue, const GeneratedAnswer& answer);
+  Status finish(StreamedAnswer answer);
+  Status finish_written_prompt(Dialogue dialogue, const StreamedAnswer& answer);
   Status write(const Dialogue& dialogue, bool ended);
   bool target_reached() const { return options_.token_target > 0 && totals_.answer_tokens >= options_.token_target; }
 
   Engine& engine_;
   const PromptSources& sources_;
   const DataOptions& options_;
-  AnswerStream answers_;
+  RequestStream answers_;
   OverlapFilter filter_;
   std::deque<Job> jobs_;
   std::unordered_set<std::string> done_;  // ids in the file
@@ -162,7 +164,7 @@ Status Generation::start(const Job& job) {
     DSPARK_TRY(const std::string rendered, engine_.render({{{"role", "user"}, {"content", kMark}}}));
     dialogue.writes_prompt = true;
     const std::vector<int32_t> tokens = engine_.encode_rendered(rendered.substr(0, rendered.find(kMark)));
-    DSPARK_RETURN_IF_ERROR(answers_.add(next_tag_, tokens, sampling_of(1.0, dialogue.seed), kMaxWrittenPrompt));
+    DSPARK_RETURN_IF_ERROR(answers_.add(next_tag_, request_of(tokens, 1.0, dialogue.seed, kMaxWrittenPrompt)));
     open_.emplace(next_tag_++, std::move(dialogue));
     return Ok{};
   }
@@ -196,17 +198,17 @@ Status Generation::ask(Dialogue dialogue) {
     ++totals_.dropped_unusable;
     return Ok{};
   }
-  DSPARK_RETURN_IF_ERROR(answers_.add(next_tag_, std::move(tokens), sampling_of(dialogue.temperature, dialogue.seed),
-                                      options_.max_tokens));
+  DSPARK_RETURN_IF_ERROR(
+      answers_.add(next_tag_, request_of(std::move(tokens), dialogue.temperature, dialogue.seed, options_.max_tokens)));
   open_.emplace(next_tag_++, std::move(dialogue));
   return Ok{};
 }
 
-Status Generation::finish_written_prompt(Dialogue dialogue, const GeneratedAnswer& answer) {
-  const std::string text = engine_.tokenizer().decode(answer.answer);
+Status Generation::finish_written_prompt(Dialogue dialogue, const StreamedAnswer& answer) {
+  const std::string text = engine_.tokenizer().decode(answer.tokens);
   dialogue.turns = {text};
   dialogue.writes_prompt = false;
-  if (!answer.ended || text.find_first_not_of(" \n\t") == std::string::npos) {
+  if (!answer.end_token || text.find_first_not_of(" \n\t") == std::string::npos) {
     ++totals_.dropped_unusable;
     return Ok{};
   }
@@ -221,11 +223,12 @@ Status Generation::finish_written_prompt(Dialogue dialogue, const GeneratedAnswe
   return ask(std::move(dialogue));
 }
 
-Status Generation::finish(GeneratedAnswer answer) {
+Status Generation::finish(StreamedAnswer answer) {
   auto node = open_.extract(answer.tag);
   Dialogue& dialogue = node.mapped();
+  if (answer.end_token) answer.tokens.push_back(*answer.end_token);
   if (dialogue.writes_prompt) return finish_written_prompt(std::move(dialogue), answer);
-  if (filter_.overlaps(answer.answer)) {
+  if (filter_.overlaps(answer.tokens)) {
     ++totals_.dropped_overlaps;
     return Ok{};
   }
@@ -236,12 +239,12 @@ Status Generation::finish(GeneratedAnswer answer) {
   if (!kept) dialogue.answers.clear();
   dialogue.tokens = std::move(answer.prompt);
   const size_t first = dialogue.tokens.size();
-  dialogue.tokens.insert(dialogue.tokens.end(), answer.answer.begin(), answer.answer.end());
+  dialogue.tokens.insert(dialogue.tokens.end(), answer.tokens.begin(), answer.tokens.end());
   dialogue.answers.push_back({first, dialogue.tokens.size()});
-  dialogue.replies.push_back(engine_.tokenizer().decode(answer.answer));
+  dialogue.replies.push_back(engine_.tokenizer().decode(answer.tokens));
   // A turn that the limit cut is not one to go on from.
-  if (answer.ended && dialogue.replies.size() < dialogue.turns.size()) return ask(std::move(dialogue));
-  return write(dialogue, answer.ended);
+  if (answer.end_token && dialogue.replies.size() < dialogue.turns.size()) return ask(std::move(dialogue));
+  return write(dialogue, answer.end_token.has_value());
 }
 
 Status Generation::write(const Dialogue& dialogue, bool ended) {
@@ -269,8 +272,8 @@ Result<DataTotals> Generation::run(const std::function<bool(const DataTotals&)>&
       jobs_.pop_front();
     }
     if (answers_.active() == 0) break;
-    DSPARK_TRY(std::vector<GeneratedAnswer> answers, answers_.take());
-    for (GeneratedAnswer& answer : answers) DSPARK_RETURN_IF_ERROR(finish(std::move(answer)));
+    DSPARK_TRY(std::vector<StreamedAnswer> answers, answers_.take());
+    for (StreamedAnswer& answer : answers) DSPARK_RETURN_IF_ERROR(finish(std::move(answer)));
     if (!report(totals_)) break;
   }
   DSPARK_RETURN_IF_ERROR(write_manifest());

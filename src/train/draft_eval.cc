@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -31,35 +28,6 @@ std::vector<bool> fresh_tokens(std::span<const int32_t> tokens) {
   }
   return fresh;
 }
-
-// Where answers arrive from the step thread.
-struct Inbox {
-  std::mutex mutex;
-  std::condition_variable filled;
-  std::vector<std::pair<WatchedAnswer, Status>> finished;
-};
-
-class Listener final : public RequestListener {
- public:
-  Listener(std::shared_ptr<Inbox> inbox, std::vector<int32_t> prompt) : inbox_(std::move(inbox)) {
-    answer_.prompt = std::move(prompt);
-  }
-  bool on_token(const TokenEvent& event) override {
-    answer_.tokens.push_back(event.token);
-    answer_.drafted.push_back(event.drafted);
-    return true;
-  }
-  void on_choice_end(const ChoiceEnd&) override {}
-  void on_end(const Status& status, const RequestStats&) override {
-    const std::lock_guard lock(inbox_->mutex);
-    inbox_->finished.emplace_back(std::move(answer_), status);
-    inbox_->filled.notify_one();
-  }
-
- private:
-  std::shared_ptr<Inbox> inbox_;
-  WatchedAnswer answer_;
-};
 
 // The sum of min(p, q) at each accepted place and the first that was not.
 Status add_ratio(Runner& runner, const WatchedSequence& sequence, DraftQuality* quality) {
@@ -112,7 +80,7 @@ void DraftQuality::add(const DraftQuality& other) {
   confidences.insert(confidences.end(), other.confidences.begin(), other.confidences.end());
 }
 
-void add_pace(const WatchedAnswer& answer, DraftQuality* quality) {
+void add_pace(const StreamedAnswer& answer, DraftQuality* quality) {
   ++quality->prompts;
   std::vector<int32_t> all = answer.prompt;
   all.insert(all.end(), answer.tokens.begin(), answer.tokens.end());
@@ -153,31 +121,21 @@ void add_drafts(const WatchedSequence& sequence, DraftQuality* quality) {
 Result<DraftQuality> evaluate_drafts(Engine& engine, std::span<const std::shared_ptr<WatchedDrafter>> watched,
                                      const std::vector<std::vector<int32_t>>& prompts, const EvalOptions& options,
                                      const std::function<bool(int64_t done)>& report) {
-  const auto inbox = std::make_shared<Inbox>();
   DraftQuality quality;
+  RequestStream stream(engine.loop(), options.slots);
   size_t asked = 0, done = 0;
   while (done < prompts.size()) {
-    while (asked < prompts.size() && asked - done < static_cast<size_t>(options.slots)) {
+    for (; stream.has_room() && asked < prompts.size(); ++asked) {
       Request request;
       request.prompt = prompts[asked];
       request.sampling = options.sampling;
-      request.sampling.seed += asked++;
+      request.sampling.seed += asked;
       request.max_tokens = options.max_tokens;
-      auto listener = std::make_shared<Listener>(inbox, request.prompt);
-      const Result<RequestId> id = engine.loop().submit(std::move(request), std::move(listener));
-      if (!id.ok()) return id.error();
+      DSPARK_RETURN_IF_ERROR(stream.add(asked, std::move(request)));
     }
-    std::vector<std::pair<WatchedAnswer, Status>> finished;
-    {
-      std::unique_lock lock(inbox->mutex);
-      inbox->filled.wait(lock, [&] { return !inbox->finished.empty(); });
-      finished.swap(inbox->finished);
-    }
-    for (const auto& [answer, status] : finished) {
-      DSPARK_RETURN_IF_ERROR(status);
-      add_pace(answer, &quality);
-      ++done;
-    }
+    DSPARK_TRY(const std::vector<StreamedAnswer> answers, stream.take());
+    for (const StreamedAnswer& answer : answers) add_pace(answer, &quality);
+    done += answers.size();
     if (!report(static_cast<int64_t>(done))) return make_error(ErrorCode::kCancelled, "stopped");
   }
   engine.loop().wait_until_idle(std::chrono::hours(1));

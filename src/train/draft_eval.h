@@ -10,6 +10,7 @@
 #include "draft/calibration.h"
 #include "draft/watched_drafter.h"
 #include "engine/engine.h"
+#include "engine/request_stream.h"
 
 namespace dspark {
 
@@ -47,14 +48,8 @@ struct DraftQuality {
   void add(const DraftQuality& other);
 };
 
-// One answer of a target that was helped by drafts: which of its tokens had been drafted.
-struct WatchedAnswer {
-  std::vector<int32_t> prompt, tokens;
-  std::vector<bool> drafted;
-};
-
 // Adds what an answer tells of the pace.
-void add_pace(const WatchedAnswer& answer, DraftQuality* quality);
+void add_pace(const StreamedAnswer& answer, DraftQuality* quality);
 // Adds what a sequence's drafts tell.
 void add_drafts(const WatchedSequence& sequence, DraftQuality* quality);
 

@@ -11,7 +11,7 @@ namespace dspark {
 namespace {
 
 TEST(DraftEval, StepsOfAKnownAnswer) {
-  WatchedAnswer answer;
+  StreamedAnswer answer;
   answer.prompt = {1, 2, 3};
   // The first token is the prompt's; then a step of three, a step of one, and a step that the end cuts behind its
   // draft.
@@ -26,7 +26,7 @@ TEST(DraftEval, StepsOfAKnownAnswer) {
 }
 
 TEST(DraftEval, RepeatedTextIsNotFresh) {
-  WatchedAnswer answer;
+  StreamedAnswer answer;
   answer.prompt = {1, 2, 3, 4, 5, 6, 7};
   answer.tokens = {1, 2, 3, 4, 5, 6, 7, 8};  // the sixth ends a 6-gram of the prompt, the seventh too
   answer.drafted.assign(8, false);
