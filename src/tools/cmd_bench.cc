@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "engine/bench.h"
 #include "kernels/kernel_bench.h"
+#include "tools/bench_speculation.h"
 #include "tools/command.h"
 #include "tools/compute.h"
 #include "tools/io.h"
@@ -218,9 +219,10 @@ Result<ExitCode> cmd_bench(const Invocation& call) {
   if (what == "decode") return bench_decode_command(call.settings);
   if (what == "prefill") return bench_prefill_command(call.settings);
   if (what == "requests") return bench_requests_command(call.settings);
+  if (what == "speculation") return bench_speculation(call.settings);
   if (what == "kernels") return bench_kernels(call.settings);
-  return make_error(ErrorCode::kInvalidArgument, "{} cannot be measured; known: decode, prefill, requests, kernels",
-                    quote(what));
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{} cannot be measured; known: decode, prefill, requests, speculation, kernels", quote(what));
 }
 
 }  // namespace dspark

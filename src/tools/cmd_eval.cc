@@ -2,19 +2,17 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/cache_dir.h"
-#include "server/task_bucket.h"
 #include "tools/command.h"
 #include "tools/compute.h"
 #include "tools/interrupt.h"
 #include "tools/io.h"
 #include "tools/progress.h"
+#include "tools/prompt_set.h"
 #include "tools/reliability_plot.h"
 #include "train/draft_eval.h"
-#include "train/prompt_sources.h"
 
 namespace dspark {
 namespace {
@@ -22,27 +20,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kUsualBlock = 7;
-
-struct PromptSet {
-  std::string name, bucket;
-  std::vector<std::vector<int32_t>> prompts;
-};
-
-// The first turns of a file, `limit` of them evenly chosen.
-Result<PromptSet> load_set(const Engine& engine, const std::string& path, int64_t limit) {
-  DSPARK_TRY(const auto conversations, load_turns(path));
-  PromptSet set;
-  set.name = std::filesystem::path(path).stem().string();
-  set.bucket = bucket_of_name(set.name);
-  const auto count = static_cast<int64_t>(conversations.size());
-  const int64_t wanted = limit == 0 ? count : std::min(limit, count);
-  for (int64_t i = 0; i < wanted; ++i) {
-    const auto& turns = conversations[static_cast<size_t>(i * count / wanted)];
-    DSPARK_TRY(const std::string rendered, engine.render({{{"role", "user"}, {"content", turns.front()}}}));
-    set.prompts.push_back(engine.encode_rendered(rendered));
-  }
-  return set;
-}
 
 // Without flags that say otherwise: the DSpark drafter alone, its whole block verified, whatever becomes of it.
 Result<EngineOptions> watched_engine(const Settings& settings, std::vector<std::shared_ptr<WatchedDrafter>>* watched) {
@@ -123,7 +100,7 @@ Result<ExitCode> cmd_eval(const Invocation& call) {
   std::vector<PromptSet> sets;
   int64_t prompts = 0;
   for (const std::string& file : files) {
-    DSPARK_TRY(PromptSet set, load_set(*engine, file, settings.get<"limit">()));
+    DSPARK_TRY(PromptSet set, load_prompt_set(*engine, file, settings.get<"limit">()));
     prompts += static_cast<int64_t>(set.prompts.size());
     sets.push_back(std::move(set));
   }

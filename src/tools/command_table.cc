@@ -92,11 +92,12 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
      .run = cmd_models},
     {.id = Command::kBench,
      .summary = "measure this machine and what dspark reaches on it",
-     .operands = "decode|prefill|requests|kernels",
+     .operands = "decode|prefill|requests|speculation|kernels",
      .min_operands = 1,
      .max_operands = 1,
      .details = "decode: steps of one new token for each of --batch sequences, or with --rows steps of several rows of "
-                "one sequence. prefill: a prompt. requests: whole requests at once, as the server runs them. kernels: "
+                "one sequence. prefill: a prompt. requests: whole requests at once, as the server runs them. "
+                "speculation: answers to --prompts for numbers of --clients, each of the --modes in turn. kernels: "
                 "matrix products from the first-level cache, against the "
                 "peak that loops in registers reach, and the bandwidth of memory.",
      .example = "dspark bench decode --threads 2",

@@ -79,6 +79,20 @@ Result<DrafterOptions> drafter_options(const Settings& settings, bool speculates
 
 }  // namespace
 
+Result<int> fixed_drafts_from_mode(const std::string& mode) {
+  constexpr std::string_view kFixed = "fixed:";
+  if (mode == "planned") return -1;
+  int fixed = 0;
+  const std::string_view digits = std::string_view(mode).substr(std::min(mode.size(), kFixed.size()));
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), fixed);
+  if (!mode.starts_with(kFixed) || error != std::errc() || end != digits.data() + digits.size() || fixed < 0 ||
+      fixed > kMostDrafted) {
+    return make_error(ErrorCode::kInvalidArgument, "dspark-mode '{}', expected planned, or fixed:K with K from 0 to {}",
+                      mode, kMostDrafted);
+  }
+  return fixed;
+}
+
 Result<SpeculationOptions> speculation_options(const Settings& settings) {
   SpeculationOptions options;
   options.enabled = settings.get<"enable-dspark">() != "off" && settings.get<"enable-mtp-varlen">();
@@ -88,16 +102,7 @@ Result<SpeculationOptions> speculation_options(const Settings& settings) {
     if (cap > 0) options.most_tokens = std::min(options.most_tokens, static_cast<int>(cap));
   }
   DSPARK_TRY(options.window, window_options(settings));
-  const std::string& mode = settings.get<"dspark-mode">();
-  constexpr std::string_view kFixed = "fixed:";
-  if (mode == "planned") return options;
-  const std::string_view digits = std::string_view(mode).substr(std::min(mode.size(), kFixed.size()));
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), options.fixed);
-  if (!mode.starts_with(kFixed) || error != std::errc() || end != digits.data() + digits.size() || options.fixed < 0 ||
-      options.fixed > kMostDrafted) {
-    return make_error(ErrorCode::kInvalidArgument, "dspark-mode '{}', expected planned, or fixed:K with K from 0 to {}",
-                      mode, kMostDrafted);
-  }
+  DSPARK_TRY(options.fixed, fixed_drafts_from_mode(settings.get<"dspark-mode">()));
   return options;
 }
 
