@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-clients check bench bench-peers bench-serve asan tsan golden fuzz help packages packages-dev configure
+.PHONY: build run test test-all test-clients check bench bench-peers bench-serve bench-spec asan tsan golden fuzz help packages packages-dev configure
 
 FUZZ_SECONDS ?= 600
 PROMPTS ?= ../shared/data/prompts
@@ -45,6 +45,9 @@ bench: build  ## measure this machine: decode, prefill and the kernels
 
 bench-peers: build  ## measure against llama.cpp on the same files; writes docs/benchmarks/
 	@scripts/bench_peers.py
+
+bench-spec: build  ## measure what guessing ahead brings, 1 to 96 clients (PROMPTS=../shared/data/prompts); writes docs/benchmarks/
+	@scripts/bench_spec.py --prompts "$(PROMPTS)" $(BENCH_SPEC)
 
 bench-serve: build  ## measure the server against llama-server, 1 to 96 clients (PROMPTS=../shared/data/prompts); writes docs/benchmarks/
 	@scripts/bench_serve.py --prompts "$(PROMPTS)" $(BENCH_SERVE)
