@@ -215,6 +215,27 @@ TEST(OpenAiRequest, NoFieldOfAnyTypeThrows) {
   }
 }
 
+TEST(OpenAiRequest, SpeculationBoundsTheDrafts) {
+  EXPECT_EQ(good_chat().request.draft_tokens, -1);
+  const auto drafts = [](json options) {
+    return good_chat({{"speculation", std::move(options)}}).request.draft_tokens;
+  };
+  EXPECT_EQ(drafts(json::object()), -1);
+  EXPECT_EQ(drafts({{"enabled", true}}), -1);
+  EXPECT_EQ(drafts({{"enabled", false}}), 0);
+  EXPECT_EQ(drafts({{"max_tokens", 5}}), 5);
+  EXPECT_EQ(drafts({{"max_tokens", 0}}), 0);
+  EXPECT_EQ(drafts({{"enabled", false}, {"max_tokens", 5}}), 0);
+  EXPECT_EQ(drafts({{"enabled", nullptr}, {"max_tokens", nullptr}}), -1);
+  const auto complaint = [](json options) { return bad_chat({{"speculation", std::move(options)}}).message; };
+  EXPECT_THAT(complaint(true), HasSubstr("speculation"));
+  EXPECT_THAT(complaint({{"enabled", 1}}), HasSubstr("speculation.enabled"));
+  EXPECT_THAT(complaint({{"max_tokens", 17}}), HasSubstr("an integer from 0 to 16"));
+  EXPECT_THAT(complaint({{"max_tokens", -1}}), HasSubstr("an integer from 0 to 16"));
+  EXPECT_THAT(complaint({{"max_tokens", 1.5}}), HasSubstr("an integer from 0 to 16"));
+  EXPECT_THAT(complaint({{"max_tokens", 18446744073709551615u}}), HasSubstr("speculation.max_tokens"));
+}
+
 TEST(OpenAiRequest, PromptsComeInFourForms) {
   const auto count = [](json prompt) {
     const auto call = good(parse_completions(json({{"prompt", std::move(prompt)}}).dump(), kLimits));

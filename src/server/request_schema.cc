@@ -99,6 +99,7 @@ constexpr std::array kFields = std::to_array<FieldSpec>({
     {"metadata", FieldType::kObject, kAll, 0, 64},
     {"cache_salt", FieldType::kString, kWork, 1, 256},
     {"priority", FieldType::kInt, kWork, -1'000'000, 1'000'000},
+    {"speculation", FieldType::kObject, kBoth, 0, 16},
 
     ignored("user", kAll),
     ignored("store", kAll),
