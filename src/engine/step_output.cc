@@ -276,6 +276,7 @@ void StepLoop::sweep() {
   }
   const int64_t count = static_cast<int64_t>(gone.size());
   gone.clear();
+  publish();  // whoever waits until nobody is here sees what became of all
   const std::lock_guard lock(mutex_);
   queued_ -= never_begun;
   here_ -= count;

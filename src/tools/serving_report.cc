@@ -1,6 +1,7 @@
 // See serving_report.h.
 #include "tools/serving_report.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/setting_value.h"
@@ -54,20 +55,22 @@ void add_speculation(const SpeculationStats& stats, std::vector<MetricSample>* o
     out->push_back(
         {"dspark_speculation_seconds_total", "Time of drafting and of planning it", kCounter, value, {{"part", part}}});
   }
-  for (size_t i = 0; i < stats.survival.size(); ++i) {
-    if (stats.verified[i] == 0) continue;
-    const std::vector<std::pair<std::string, std::string>> place = {{"position", std::to_string(i + 1)}};
-    out->push_back({"dspark_position_verified_total", "Drafted tokens that were verified, by place in the draft",
-                    kCounter, static_cast<double>(stats.verified[i]), place});
-    out->push_back({"dspark_position_accepted_total", "Of those, accepted", kCounter,
-                    static_cast<double>(stats.accepted[i]), place});
-    out->push_back({"dspark_calibration_error", "Expected calibration error of survival, by place in the draft", kGauge,
-                    calibration_error(stats.survival[i]), place});
-    const double area = area_under_curve(stats.survival[i]);
-    if (area != area) continue;
-    out->push_back({"dspark_survival_auc", "How well survival tells what is accepted, by place in the draft", kGauge,
-                    area, place});
-  }
+  // One metric after the other: the samples of a name stand together.
+  const auto by_place = [&](const char* name, const char* help, bool counter, auto&& value_at) {
+    for (size_t i = 0; i < stats.survival.size(); ++i) {
+      if (stats.verified[i] == 0) continue;
+      const double value = value_at(i);
+      if (!std::isnan(value)) out->push_back({name, help, counter, value, {{"position", std::to_string(i + 1)}}});
+    }
+  };
+  by_place("dspark_position_verified_total", "Drafted tokens that were verified, by place in the draft", kCounter,
+           [&](size_t i) { return static_cast<double>(stats.verified[i]); });
+  by_place("dspark_position_accepted_total", "Of those, accepted", kCounter,
+           [&](size_t i) { return static_cast<double>(stats.accepted[i]); });
+  by_place("dspark_calibration_error", "Expected calibration error of survival, by place in the draft", kGauge,
+           [&](size_t i) { return calibration_error(stats.survival[i]); });
+  by_place("dspark_survival_auc", "How well survival tells what is accepted, by place in the draft", kGauge,
+           [&](size_t i) { return area_under_curve(stats.survival[i]); });
 }
 
 void add_cache(const KvStats& kv, std::vector<MetricSample>* out) {
