@@ -55,7 +55,8 @@ double expected_calibration_error(std::span<const ChanceOutcome> outcomes, int b
 
 double area_under_curve(std::span<const ChanceOutcome> outcomes) {
   std::vector<ChanceOutcome> sorted(outcomes.begin(), outcomes.end());
-  std::sort(sorted.begin(), sorted.end(), [](const ChanceOutcome& a, const ChanceOutcome& b) { return a.chance < b.chance; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const ChanceOutcome& a, const ChanceOutcome& b) { return a.chance < b.chance; });
   double happened = 0.0, failed = 0.0, pairs = 0.0;
   for (size_t i = 0; i < sorted.size();) {
     double here_happened = 0.0, here_failed = 0.0;
@@ -73,7 +74,7 @@ double area_under_curve(std::span<const ChanceOutcome> outcomes) {
 }
 
 std::vector<ChanceOutcome> survival_outcomes(std::span<const ConfidenceRecord> records, const Calibration& calibration,
-                                       int position) {
+                                             int position) {
   std::vector<ChanceOutcome> out;
   for (const ConfidenceRecord& record : records) {
     if (record.confidences.size() <= static_cast<size_t>(position)) continue;

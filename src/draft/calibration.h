@@ -40,7 +40,7 @@ double area_under_curve(std::span<const ChanceOutcome> outcomes);
 
 // Survival up to `position` of every record that is long enough, calibrated, and whether it came so.
 std::vector<ChanceOutcome> survival_outcomes(std::span<const ConfidenceRecord> records, const Calibration& calibration,
-                                       int position);
+                                             int position);
 
 // The temperature of each position in turn, those before it fixed, by a grid search for the least calibration error of
 // the survival; of equal ones the nearest to 1. Positions with fewer than `least` records repeat the one before.
