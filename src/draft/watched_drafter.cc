@@ -40,6 +40,8 @@ class KeepingSampler final : public DraftSampler {
     return sampler_->draw(logits, position, drafted);
   }
 
+  DraftSampler* drawn_by() const { return sampler_; }
+
   std::vector<Likeliest> distributions;
 
  private:
@@ -61,8 +63,15 @@ void WatchedDrafter::propose(std::span<DraftRequest* const> requests) {
   drafter_->propose(requests);
   for (DraftRequest* request : requests) {
     if (temperature_ <= 0.0 || request->sampler == nullptr) continue;
-    newest_[request->sequence] = std::move(static_cast<KeepingSampler*>(request->sampler)->distributions);
+    auto* keeping = static_cast<KeepingSampler*>(request->sampler);
+    newest_[request->sequence] = std::move(keeping->distributions);
+    request->sampler = keeping->drawn_by();
   }
+}
+
+void WatchedDrafter::release(uint64_t sequence) {
+  newest_.erase(sequence);
+  drafter_->release(sequence);
 }
 
 void WatchedDrafter::verified(const VerifiedDraft& result) {

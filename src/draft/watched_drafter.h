@@ -42,7 +42,7 @@ class WatchedDrafter final : public Drafter {
   }
   void propose(std::span<DraftRequest* const> requests) override;
   void verified(const VerifiedDraft& result) override;
-  void release(uint64_t sequence) override { drafter_->release(sequence); }
+  void release(uint64_t sequence) override;
 
   // All sequences so far, by the caller's names of them; forgets them.
   std::map<uint64_t, WatchedSequence> take() { return std::exchange(sequences_, {}); }

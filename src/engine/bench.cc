@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 
+#include "engine/request_stream.h"
 #include "kernels/kernel_bench.h"
 
 namespace dspark {
@@ -74,18 +74,6 @@ std::vector<SequenceKv> new_sequences(Runner& runner, int count) {
   for (int i = 0; i < count; ++i) out.push_back(runner.new_sequence());
   return out;
 }
-
-// Waits for the end of a request; its tokens do not matter.
-class EndWaiter final : public RequestListener {
- public:
-  bool on_token(const TokenEvent&) override { return true; }
-  void on_choice_end(const ChoiceEnd&) override {}
-  void on_end(const Status& status, const RequestStats&) override { done_.set_value(status); }
-  Status wait() { return done_.get_future().get(); }
-
- private:
-  std::promise<Status> done_;
-};
 
 }  // namespace
 
@@ -178,7 +166,7 @@ Result<RequestsBench> bench_requests(StepLoop& loop, int64_t vocab, int requests
                                      int answer_tokens) {
   const LoopStats before = loop.stats();
   const auto start = Clock::now();
-  std::vector<std::shared_ptr<EndWaiter>> waiters;
+  RequestStream stream(loop, requests);
   for (int i = 0; i < requests; ++i) {
     Request request;
     for (int t = 0; t < prompt_tokens; ++t) {  // no two prompts begin alike
@@ -186,10 +174,11 @@ Result<RequestsBench> bench_requests(StepLoop& loop, int64_t vocab, int requests
     }
     request.max_tokens = answer_tokens;
     request.sampling.ignore_eos = true;
-    waiters.push_back(std::make_shared<EndWaiter>());
-    DSPARK_TRY([[maybe_unused]] const RequestId id, loop.submit(std::move(request), waiters.back()));
+    DSPARK_RETURN_IF_ERROR(stream.add(static_cast<uint64_t>(i), std::move(request)));
   }
-  for (const auto& waiter : waiters) DSPARK_RETURN_IF_ERROR(waiter->wait());
+  while (stream.active() > 0) {
+    if (const auto done = stream.take(); !done.ok()) return done.error();
+  }
   RequestsBench out = {.requests = requests, .prompt_tokens = prompt_tokens, .answer_tokens = answer_tokens};
   out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   out.output_tokens_per_second = static_cast<double>(requests) * answer_tokens / out.seconds;

@@ -37,11 +37,7 @@ class DraftedTokens : public testing::Test {
     expected_ = alone.run_alone(requests_);
   }
   static LoopStats check(LoopSetting setting, const std::string& what) {
-    LoopUnderTest test(kTarget, std::move(setting));
-    expect_same(test.run_together(requests_), expected_, what + ", cold");
-    expect_same(test.run_together(requests_), expected_, what + ", warm");
-    test.expect_idle();
-    return test.loop().stats();
+    return expect_as_alone(kTarget, std::move(setting), requests_, expected_, what);
   }
 
   static std::vector<Request> requests_;

@@ -193,7 +193,6 @@ Result<GenerateResult> Engine::generate(const GenerateRequest& request, const To
   wanted.sampling = request.sampling;
   wanted.max_tokens = request.max_tokens;
   wanted.stop = request.stop;
-  wanted.draft_tokens = request.draft_tokens;
   DSPARK_TRY(const RequestId id, loop_->submit(std::move(wanted), collector));
   return collector->wait(unwanted, [&] { loop_->cancel(id); });
 }

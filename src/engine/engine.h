@@ -40,7 +40,6 @@ struct GenerateRequest {
   SamplingParams sampling;
   int max_tokens = 256;           // at most; the context is a limit of its own
   std::vector<std::string> stop;  // texts that end the answer and are not part of it
-  int draft_tokens = -1;          // guesses verified in a step at most; 0: none, -1: as the engine plans
 };
 
 struct GenerateResult {

@@ -286,4 +286,14 @@ inline void expect_same(const std::vector<Outcome>& got, const std::vector<Outco
   }
 }
 
+// In company, with an empty cache and then with one that holds it all, the requests give what they gave alone.
+inline LoopStats expect_as_alone(const std::string& path, LoopSetting setting, const std::vector<Request>& requests,
+                                 const std::vector<Outcome>& alone, const std::string& what) {
+  LoopUnderTest test(path, std::move(setting));
+  expect_same(test.run_together(requests), alone, what + ", cold");
+  expect_same(test.run_together(requests), alone, what + ", warm");
+  test.expect_idle();
+  return test.loop().stats();
+}
+
 }  // namespace dspark

@@ -31,13 +31,8 @@ class SameTokens : public testing::Test {
     alone.expect_idle();
   }
 
-  // In company, with an empty cache and then with one that holds it all.
   static LoopStats check(LoopSetting setting, const std::string& what) {
-    LoopUnderTest test(kTiny, std::move(setting));
-    expect_same(test.run_together(requests_), expected_, what + ", cold");
-    expect_same(test.run_together(requests_), expected_, what + ", warm");
-    test.expect_idle();
-    return test.loop().stats();
+    return expect_as_alone(kTiny, std::move(setting), requests_, expected_, what);
   }
 
   static std::vector<Request> requests_;

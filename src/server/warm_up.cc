@@ -1,14 +1,12 @@
 // See warm_up.h.
 #include "server/warm_up.h"
 
-#include <deque>
-#include <future>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/mmap.h"
 #include "base/printable.h"
 #include "engine/model_text.h"
+#include "engine/request_stream.h"
 #include "server/openai_request.h"
 #include "server/prepare.h"
 
@@ -17,18 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kTogether = 16;  // requests in the engine at once
-
-class EndWaiter final : public RequestListener {
- public:
-  bool on_token(const TokenEvent&) override { return true; }
-  void on_choice_end(const ChoiceEnd&) override {}
-  void on_end(const Status& status, const RequestStats&) override { done_.set_value(status); }
-  Status wait() { return done_.get_future().get(); }
-
- private:
-  std::promise<Status> done_;
-};
+constexpr int kTogether = 16;  // requests in the engine at once
 
 Result<std::string> optional_text(const Json& line, const char* field) {
   const auto found = line.find(field);
@@ -84,25 +71,14 @@ Result<std::vector<Request>> read_warm_up(const std::string& path, const ServedM
 }
 
 Status warm_up(Serving& serving, std::vector<Request> requests) {
-  std::deque<std::shared_ptr<EndWaiter>> waiters;
-  Status result = Ok{};
-  const auto wait_for_first = [&] {
-    const Status status = waiters.front()->wait();
-    if (result.ok()) result = status;
-    waiters.pop_front();
-  };
-  for (Request& request : requests) {
-    if (waiters.size() == kTogether) wait_for_first();
-    if (!result.ok()) break;
-    const auto waiter = std::make_shared<EndWaiter>();
-    if (const auto id = serving.submit(std::move(request), waiter); !id.ok()) {
-      result = id.error();
-      break;
+  RequestStream stream(serving, kTogether);
+  for (size_t asked = 0; asked < requests.size() || stream.active() > 0;) {
+    for (; stream.has_room() && asked < requests.size(); ++asked) {
+      DSPARK_RETURN_IF_ERROR(stream.add(asked, std::move(requests[asked])));
     }
-    waiters.push_back(waiter);
+    if (const auto done = stream.take(); !done.ok()) return done.error();
   }
-  while (!waiters.empty()) wait_for_first();
-  return result;
+  return Ok{};
 }
 
 }  // namespace dspark

@@ -41,11 +41,16 @@ struct Measured {
   std::string digest;  // of all tokens
 };
 
+int most_clients(const Settings& settings) {
+  const std::vector<int64_t>& clients = settings.get<"clients">();
+  return clients.empty() ? 1 : static_cast<int>(*std::ranges::max_element(clients));
+}
+
 Result<Mode> open_mode(const Settings& settings, const std::string& name) {
   DSPARK_TRY(EngineOptions options, engine_options(settings));
-  options.schedule.max_running = std::max(options.schedule.max_running, 96);
+  options.schedule.max_running = std::max(options.schedule.max_running, most_clients(settings));
   if (name == "off") {
-    options.speculation.fixed = 0;
+    options = without_drafts(std::move(options));
   } else {
     DSPARK_TRY(options.speculation.fixed, fixed_drafts_from_mode(name));
   }

@@ -80,7 +80,8 @@ Result<GenerateResult> answer(Engine& engine, const GenerateRequest& request, bo
   return result;
 }
 
-// The same request again, plain and with guesses in turn: what guessing brings, and that it changes nothing.
+// The same request again, by an engine without drafts and by this one in turn: what guessing brings, and that it
+// changes nothing.
 struct Comparison {
   static constexpr int kRounds = 3;
   double plain_per_second = 0.0, guessed_per_second = 0.0;  // medians
@@ -88,15 +89,14 @@ struct Comparison {
   bool identical = true;
 };
 
-Result<Comparison> compare(Engine& engine, GenerateRequest request, const GenerateResult& shown,
-                           const InterruptScope& interrupt) {
+Result<Comparison> compare(Engine& plain_engine, Engine& engine, const GenerateRequest& request,
+                           const GenerateResult& shown, const InterruptScope& interrupt) {
   Comparison out;
   std::array<double, Comparison::kRounds> plain, guessed;
   const size_t steps = std::max<size_t>(1, shown.tokens.size()) - 1;
   for (size_t round = 0; round < Comparison::kRounds; ++round) {
     for (const bool guesses : {false, true}) {
-      request.draft_tokens = guesses ? -1 : 0;
-      DSPARK_TRY(const GenerateResult again, answer(engine, request, true, interrupt));
+      DSPARK_TRY(const GenerateResult again, answer(guesses ? engine : plain_engine, request, true, interrupt));
       if (again.finish == FinishReason::kCancelled) return make_error(ErrorCode::kCancelled, "stopped");
       (guesses ? guessed : plain)[round] = per_second(steps, again.decode_seconds);
       out.identical = out.identical && again.tokens == shown.tokens;
@@ -138,13 +138,18 @@ Result<ExitCode> answer_once(const Settings& settings, Engine& engine, const std
     DSPARK_TRY(const std::string rendered, engine.render(messages));
     request.prompt = engine.encode_rendered(rendered);
   }
+  std::unique_ptr<Engine> plain;
+  if (settings.get<"compare">()) {
+    DSPARK_TRY(const EngineOptions options, engine_options(settings));
+    DSPARK_TRY(plain, open_engine(without_drafts(options)));
+  }
   const InterruptScope interrupt;
   DSPARK_TRY(const GenerateResult result, answer(engine, request, json, interrupt));
   nlohmann::ordered_json report = as_json(engine, result);
   std::string text = "\n";
   bool identical = true;
-  if (settings.get<"compare">() && result.finish != FinishReason::kCancelled) {
-    DSPARK_TRY(const Comparison comparison, compare(engine, request, result, interrupt));
+  if (plain != nullptr && result.finish != FinishReason::kCancelled) {
+    DSPARK_TRY(const Comparison comparison, compare(*plain, engine, request, result, interrupt));
     report["compare"] = as_json(comparison);
     text += as_text(comparison, result.tokens.size());
     identical = comparison.identical;

@@ -137,6 +137,12 @@ Result<EngineOptions> engine_options(const Settings& settings) {
   return options;
 }
 
+EngineOptions without_drafts(EngineOptions options) {
+  options.speculation.enabled = false;
+  options.drafter.with = DraftWith::kNone;
+  return options;
+}
+
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings) {
   DSPARK_TRY(const EngineOptions options, engine_options(settings));
   return open_engine(options);

@@ -22,6 +22,9 @@ Status check_settings(const Settings& settings);
 // What the settings ask of an engine, the model fetched if need be.
 Result<EngineOptions> engine_options(const Settings& settings);
 
+// The same engine without drafts: no drafter is loaded, and none of its KV is computed.
+EngineOptions without_drafts(EngineOptions options);
+
 // The model of the settings, fetched if need be, loaded and ready.
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings);
 Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options);
