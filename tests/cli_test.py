@@ -464,6 +464,42 @@ class ConvertDrafter(unittest.TestCase):
             self.assertFalse(out.exists())
 
 
+class Prove(unittest.TestCase):
+    CASES = {"speculation fixed:1", "speculation fixed:7", "speculation planned", "speculation ngram", "batch 1",
+             "batch 8", "batch 32", "chunk 7", "chunk whole", "threads 1", "threads 2", "threads 3", "cache miss",
+             "cache hit", "preemption crowded"}
+
+    def prove(self, *arguments):
+        return dspark("prove", "-m", MODELS / "llama/llama.gguf", "--quick", "--limit", 2, *arguments)
+
+    def test_every_case_has_the_digest_of_plain_decoding(self):
+        done = self.prove("--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertTrue(report["identical"])
+        cases = {f"{case['axis']} {case['value']}": case for case in report["cases"]}
+        self.assertLessEqual(self.CASES, cases.keys())
+        self.assertEqual({case["digest"] for case in cases.values()}, {cases["reference plain"]["digest"]})
+        self.assertEqual(cases["reference plain"]["drafted"], 0)
+        self.assertGreater(cases["speculation ngram"]["accepted"], 0)
+        self.assertGreater(cases["preemption crowded"]["preemptions"], 0)
+        self.assertGreater(cases["cache hit"]["cached_tokens"], 0)
+        self.assertEqual(cases["cache miss"]["cached_tokens"], 0)
+        self.assertEqual(cases["batch 32"]["most_running"], 32)
+
+    def test_a_dspark_drafter_is_an_axis(self):
+        done = self.prove("-m", MODELS / "llama/hf", "--drafter", ROOT / "tests/data/drafters/lookup")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout.decode(), r"\nspeculation  dspark ")
+        self.assertTrue(done.stdout.endswith(b"all 32 answers of every case are identical\n"), done.stdout)
+
+    def test_a_case_that_did_not_happen_fails(self):
+        done = self.prove("--max-tokens", 1, "--json")  # one token each: there is nothing to guess
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"speculation fixed:1 has shown nothing: no token was guessed", done.stderr)
+        self.assertFalse(json.loads(done.stdout)["identical"])
+
+
 class Sim(unittest.TestCase):
     def test_planned_is_never_below_fixed_and_near_the_oracle(self):
         done = dspark("sim", "--curve", "deepinfer", "--sim-steps", "300", "--json")

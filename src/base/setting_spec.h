@@ -39,11 +39,12 @@ enum class Command : uint8_t {
   kData,
   kTrain,
   kEval,
+  kProve,
   kConfig,
 };
 inline constexpr std::array kCommandNames = std::to_array<std::string_view>(
     {"run", "serve", "cache-stats", "tokenize", "template", "score", "inspect", "pull", "models", "bench", "synth",
-     "sim", "convert-drafter", "data", "train", "eval", "config"});
+     "sim", "convert-drafter", "data", "train", "eval", "prove", "config"});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -56,11 +57,12 @@ constexpr CommandSet on(Commands... commands) {
 }
 inline constexpr CommandSet kAllCommands = {(1u << kCommandNames.size()) - 1};
 // Those that compute with a model.
-inline constexpr CommandSet kEngineCommands = on(Command::kRun, Command::kServe, Command::kScore, Command::kBench,
-                                                 Command::kData, Command::kTrain, Command::kEval, Command::kConfig);
+inline constexpr CommandSet kEngineCommands =
+    on(Command::kRun, Command::kServe, Command::kScore, Command::kBench, Command::kData, Command::kTrain,
+       Command::kEval, Command::kProve, Command::kConfig);
 // Those that answer requests.
 inline constexpr CommandSet kServingCommands =
-    on(Command::kRun, Command::kServe, Command::kBench, Command::kEval, Command::kConfig);
+    on(Command::kRun, Command::kServe, Command::kBench, Command::kEval, Command::kProve, Command::kConfig);
 inline constexpr CommandSet kServerCommands = on(Command::kServe, Command::kConfig);
 // The server, and those that ask it something.
 inline constexpr CommandSet kAddressCommands = on(Command::kServe, Command::kCacheStats, Command::kConfig);

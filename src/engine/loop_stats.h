@@ -15,6 +15,7 @@ struct LoopStats {
   bool draining = false;
 
   // Since the start.
+  int most_running = 0;  // sequences at once
   int64_t steps = 0;
   int64_t requests = 0;       // ended, in whatever way
   int64_t prompt_tokens = 0;  // computed or reused

@@ -13,6 +13,7 @@ class RequestStream::Listener final : public RequestListener {
 
   bool on_token(const TokenEvent& event) override {
     answer_.tokens.push_back(event.token);
+    answer_.logprobs.push_back(event.logprob);
     answer_.drafted.push_back(event.drafted);
     return true;
   }

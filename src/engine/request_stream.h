@@ -19,6 +19,7 @@ struct StreamedAnswer {
   uint64_t tag = 0;
   std::vector<int32_t> prompt = {};
   std::vector<int32_t> tokens = {};       // without the one that ended it
+  std::vector<float> logprobs = {};       // of each token, as TokenEvent has them
   std::vector<bool> drafted = {};         // of each token: a drafter had guessed it
   std::optional<int32_t> end_token = {};  // that ended it; nothing: a limit did
   RequestStats stats = {};

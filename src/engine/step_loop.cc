@@ -399,6 +399,7 @@ void StepLoop::lap(double* seconds) {
 void StepLoop::publish() {
   lap(&stats_.deliver_seconds);
   stats_.running = static_cast<int>(running_.size());
+  stats_.most_running = std::max(stats_.most_running, stats_.running);
   stats_.waiting = static_cast<int>(waiting_.size());
   stats_.speculation = speculation_.stats();
   const std::lock_guard lock(mutex_);

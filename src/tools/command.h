@@ -62,6 +62,7 @@ Result<ExitCode> cmd_convert_drafter(const Invocation& call);
 Result<ExitCode> cmd_data(const Invocation& call);
 Result<ExitCode> cmd_train(const Invocation& call);
 Result<ExitCode> cmd_eval(const Invocation& call);
+Result<ExitCode> cmd_prove(const Invocation& call);
 Result<ExitCode> cmd_config(const Invocation& call);
 
 }  // namespace dspark

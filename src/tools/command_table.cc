@@ -162,6 +162,18 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
          "Without other flags the DSpark drafter alone drafts, and its whole block is verified.",
      .example = "dspark eval --prompts gsm8k.jsonl --prompts mbpp.jsonl --limit 50 --temp 0",
      .run = cmd_eval},
+    {.id = Command::kProve,
+     .summary = "show on this machine that nothing but model, prompt and seed decides a token",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details = "Runs prompts, greedy and seeded, over every axis that must not matter: guessing, batch, chunks, "
+                "threads, instruction sets, cache hits, preemption. Tokens and log-probabilities must have the bits of "
+                "plain decoding, one request at a time; the first difference ends it with code 1 and names the axis "
+                "and the place. So does a case that did not happen, such as one of preemption in which nothing was "
+                "preempted.",
+     .example = "dspark prove -m smollm2-135m --quick",
+     .run = cmd_prove},
     {.id = Command::kConfig,
      .summary = "show the effective settings and where each comes from",
      .operands = "[NAME]",
