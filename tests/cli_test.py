@@ -479,7 +479,8 @@ class Prove(unittest.TestCase):
         self.assertTrue(report["identical"])
         cases = {f"{case['axis']} {case['value']}": case for case in report["cases"]}
         self.assertLessEqual(self.CASES, cases.keys())
-        self.assertEqual({case["digest"] for case in cases.values()}, {cases["reference plain"]["digest"]})
+        digests = {case["digest"] for case in cases.values() if case["runs"] == 32}
+        self.assertEqual(digests, {cases["reference plain"]["digest"]})
         self.assertEqual(cases["reference plain"]["drafted"], 0)
         self.assertGreater(cases["speculation ngram"]["accepted"], 0)
         self.assertGreater(cases["preemption crowded"]["preemptions"], 0)

@@ -148,9 +148,10 @@ class Proof {
     DSPARK_TRY(const Ran reference, run_case(plain, asked_, requests_, interrupt_));
     DSPARK_RETURN_IF_ERROR(show(plain, reference));
     for (const ProofCase& each : proof_cases(scope)) {
-      DSPARK_TRY(const Ran ran, run_case(each, asked_, requests_, interrupt_));
+      const std::vector<ProofRequest> some = every(each.every, requests_);
+      DSPARK_TRY(const Ran ran, run_case(each, asked_, some, interrupt_));
       DSPARK_RETURN_IF_ERROR(show(each, ran));
-      const Status judged = judge(each, ran, reference);
+      const Status judged = judge(each, ran, some, every(each.every, reference.answers));
       if (judged.ok()) continue;
       report_["identical"] = false;
       report_["error"] = judged.error().message;
@@ -162,15 +163,22 @@ class Proof {
   }
 
  private:
+  template <class T>
+  static std::vector<T> every(int step, const std::vector<T>& all) {
+    std::vector<T> out;
+    for (size_t i = 0; i < all.size(); i += static_cast<size_t>(step)) out.push_back(all[i]);
+    return out;
+  }
+
   Status show(const ProofCase& each, const Ran& ran) {
     const std::string digest = answers_digest(ran.answers);
     report_["cases"].push_back(case_json(each, ran, digest));
     return json_ ? Status(Ok{}) : write_output(case_text(each, ran, digest));
   }
 
-  Status judge(const ProofCase& each, const Ran& ran, const Ran& reference) {
-    if (const auto found = first_difference(ran.answers, reference.answers)) {
-      const ProofRequest& request = requests_[found->request];
+  Status judge(const ProofCase& each, const Ran& ran, std::span<const ProofRequest> requests, const Answers& expected) {
+    if (const auto found = first_difference(ran.answers, expected)) {
+      const ProofRequest& request = requests[found->request];
       const SamplingParams& sampling = request.request.sampling;
       report_["difference"] = {{"axis", each.axis},        {"value", each.value},
                                {"prompt", request.prompt}, {"temperature", sampling.temperature},

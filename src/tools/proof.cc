@@ -83,9 +83,13 @@ std::vector<ProofCase> proof_cases(const ProofScope& scope) {
                        o.runner.threads = threads;
                      }});
   }
+  constexpr int kEveryPortable = 16;  // the reference kernels take a hundred times as long
   for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
     if (!isa_supported(isa) || isa == scope.isa) continue;
-    cases.push_back({.axis = "isa", .value = isa_name(isa), .change = [=](EngineOptions& o) { o.runner.isa = isa; }});
+    cases.push_back({.axis = "isa",
+                     .value = isa_name(isa),
+                     .change = [=](EngineOptions& o) { o.runner.isa = isa; },
+                     .every = isa == Isa::kPortable ? kEveryPortable : 1});
   }
   const auto as_asked = [](EngineOptions&) {};
   cases.push_back({.axis = "cache",

@@ -35,6 +35,7 @@ struct ProofCase {
   std::string axis, value;
   std::function<void(EngineOptions&)> change;  // makes it out of what the settings ask for
   int at_once = 8;                             // requests
+  int every = 1;                               // only every so-many-th request, where all would take too long
   CacheUse cache = CacheUse::kAsItComes;
   bool crowded = false;  // so little KV memory that sequences must be preempted
   ProofNeeds needs = {};
