@@ -142,22 +142,29 @@ Result<RowsReport> bench_rows(Runner& runner, std::span<const int> rows, int pro
   SequenceKv sequence = runner.new_sequence();
   DSPARK_RETURN_IF_ERROR(fill(runner, sequence, prompt_tokens, 512));
   std::vector<std::vector<double>> times(rows.size());
+  RowsReport out;
+  for (const int count : rows) out.rows.push_back({count, 0.0});
   Status status = Ok{};
   BandwidthMeter memory(runner.pool(), runner.model().weights().bytes());
+  runner.step().set_timed(true);
   // In turn, so that a slow moment of the machine meets every row count.
   for (int repeat = 0; repeat < repeats + 1; ++repeat) {
     if (repeat % ((repeats + 3) / 3) == 0) memory.sample();
     for (size_t i = 0; i < rows.size(); ++i) {
       std::vector<RunRow> step;
+      runner.step().take_phase_seconds();
       for (int r = 0; r < rows[i]; ++r) step.push_back({&sequence, some_token(runner, r), true});
       const double ms = run_ms(runner, step, &status);
       if (const Status back = sequence.truncate(prompt_tokens); !back.ok()) status = back.error();
-      if (repeat > 0) times[i].push_back(ms);
+      if (repeat == 0) continue;
+      times[i].push_back(ms);
+      const std::array<double, kPhases> phases = runner.step().take_phase_seconds();
+      for (size_t p = 0; p < phases.size(); ++p) out.rows[i].phase_ms[p] += phases[p] * 1e3 / repeats;
     }
   }
+  runner.step().set_timed(false);
   DSPARK_RETURN_IF_ERROR(status);
-  RowsReport out;
-  for (size_t i = 0; i < rows.size(); ++i) out.rows.push_back({rows[i], median(times[i])});
+  for (size_t i = 0; i < rows.size(); ++i) out.rows[i].step_ms = median(times[i]);
   out.row_bound_ms = bytes_read(runner, prompt_tokens) / memory.best() * 1e3;
   return out;
 }

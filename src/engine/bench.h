@@ -38,7 +38,8 @@ Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int re
 // A step of several rows of one sequence, as verification needs it.
 struct RowsBench {
   int rows;
-  double step_ms;  // median
+  double step_ms;                             // median
+  std::array<double, kPhases> phase_ms = {};  // mean
 };
 struct RowsReport {
   std::vector<RowsBench> rows;

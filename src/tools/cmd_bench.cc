@@ -108,7 +108,7 @@ Result<ExitCode> bench_row_counts(const Settings& settings, Runner& runner) {
   json["row_bound_ms"] = report.row_bound_ms;
   json["prompt_len"] = settings.get<"prompt-len">();
   for (const RowsBench& entry : report.rows) {
-    json["rows"].push_back({{"rows", entry.rows}, {"step_ms", entry.step_ms}});
+    json["rows"].push_back({{"rows", entry.rows}, {"step_ms", entry.step_ms}, {"phases", phases_json(entry.phase_ms)}});
     text += fmt::format("{:>6} {:>10.3f} {:>12.2f}\n", entry.rows, entry.step_ms, entry.step_ms / report.row_bound_ms);
   }
   DSPARK_RETURN_IF_ERROR(settings.get<"json">() ? write_json(json) : write_output(text));
