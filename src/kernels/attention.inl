@@ -290,22 +290,38 @@ inline void value_span(TileWork& work, int first, Span span, const typename Kv::
   }
 }
 
-// The values of `range`, of which values[0] belongs to position `origin`. Neighbours that look at the same part of the
-// range share each value's load.
+// Calls fn(first query, end query, span) for runs of queries whose span is the same, empty ones left out.
+template <class SpanOf, class Fn>
+inline void for_equal_spans(int begin, int end, SpanOf&& span_of, Fn&& fn) {
+  for (int i = begin; i < end;) {
+    const Span span = span_of(i);
+    int last = i + 1;
+    while (last < end && span_of(last) == span) ++last;
+    if (!span.empty()) fn(i, last, span);
+    i = last;
+  }
+}
+
+// The values of `range`, of which values[0] belongs to position `origin`. Queries share each value's load where all of
+// them look at it: rows that follow each other differ only in the last positions (and, in a window, the first).
 template <class Kv>
 inline void value_range(TileWork& work, const typename Kv::Element* values, int origin, const uint16_t* scales,
                         Span range) {
-  for (int i = 0; i < work.count;) {
-    const Span span = common(work.spans[i], range);
-    int end = i + 1;
-    while (end < work.count && common(work.spans[end], range) == span) ++end;
-    if (!span.empty()) {
-      in_parts<kQueries>(i, end, [&]<int kQ>(int first) {
-        value_span<Kv, kQ>(work, first, span, values + (span.first - origin) * work.dim, scales);
-      });
-    }
-    i = end;
-  }
+  const auto take = [&](int begin, int end, Span span) {
+    in_parts<kQueries>(begin, end, [&]<int kQ>(int first) {
+      value_span<Kv, kQ>(work, first, span, values + (span.first - origin) * work.dim, scales);
+    });
+  };
+  const auto within = [&](Span part) {
+    for_equal_spans(
+        0, work.count, [&](int i) { return common(work.spans[i], part); }, take);
+  };
+  Span shared = range;
+  for (int i = 0; i < work.count; ++i) shared = common(shared, work.spans[i]);
+  if (shared.empty()) return within(range);
+  within({range.first, shared.first - 1});
+  take(0, work.count, shared);
+  within({shared.last + 1, range.last});
 }
 
 template <class Kv>

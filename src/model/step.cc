@@ -29,6 +29,7 @@ void Step::begin(const StepInput& input) {
   input_ = input;
   rows_ = static_cast<int>(input.rows.size());
   hidden_kept_ = 0;
+  unsettled_ = false;
   const size_t rows = input.rows.size();
   const size_t hidden = static_cast<size_t>(config_.hidden);
   x_.ensure(rows * hidden);
@@ -67,6 +68,7 @@ void Step::embed(const PackedMatrix& embedding) {
 void Step::keep_hidden(int layer) {
   const size_t kept = static_cast<size_t>(hidden_kept_);
   if (kept >= input_.hidden_layers.size() || input_.hidden_layers[kept] != layer) return;
+  settle();
   const size_t floats = static_cast<size_t>(rows_) * static_cast<size_t>(config_.hidden);
   std::memcpy(hidden_.data() + kept * floats, x_.data(), floats * sizeof(float));
   ++hidden_kept_;
@@ -80,7 +82,11 @@ void Step::norm_row(const NormWeights& weights, int row) {
 
 void Step::norm(const NormWeights& weights) {
   PhaseClock clock(*this, Phase::kNorm);
-  for_each_row(rows_, [&](int row) { norm_row(weights, row); });
+  for_each_row(rows_, [&](int row) {
+    if (unsettled_) add_projected(row);
+    norm_row(weights, row);
+  });
+  unsettled_ = false;
 }
 
 void Step::project_qkv(const LayerWeights& weights) {
@@ -94,12 +100,21 @@ void Step::project_qkv(const LayerWeights& weights) {
   matmul(pool_, matmul_, input_of(rows_, h_q_, h_.data(), config_.hidden), jobs, next);
 }
 
-void Step::add_projected(const NormWeights& post_norm) {
-  for_each_row(rows_, [&](int row) {
-    float* y = projected_.data() + int64_t{row} * config_.hidden;
-    if (!post_norm.empty()) ops_.rms_norm(y, post_norm.data(), config_.hidden, config_.norm_eps, y);
-    ops_.add(x_.data() + int64_t{row} * config_.hidden, y, config_.hidden);
-  });
+void Step::add_later(const NormWeights& post_norm) {
+  unsettled_ = true;
+  post_norm_ = post_norm.empty() ? nullptr : post_norm.data();
+}
+
+void Step::add_projected(int row) {
+  float* y = projected_.data() + int64_t{row} * config_.hidden;
+  if (post_norm_ != nullptr) ops_.rms_norm(y, post_norm_, config_.hidden, config_.norm_eps, y);
+  ops_.add(x_.data() + int64_t{row} * config_.hidden, y, config_.hidden);
+}
+
+void Step::settle() {
+  if (!unsettled_) return;
+  for_each_row(rows_, [&](int row) { add_projected(row); });
+  unsettled_ = false;
 }
 
 void Step::project_output(const LayerWeights& weights, const NormWeights& post_norm) {
@@ -109,7 +124,7 @@ void Step::project_output(const LayerWeights& weights, const NormWeights& post_n
   const PackedMatrix* const mlp[] = {&weights.gate.weights, &weights.up.weights};
   const NextWeights next = weights.gate.weights.empty() ? NextWeights() : NextWeights(mlp);
   matmul(pool_, matmul_, input_of(rows_, attention_q_, attention_.data(), config_.q_dim()), {&job, 1}, next);
-  add_projected(post_norm);
+  add_later(post_norm);
 }
 
 StepOutput Step::head(const NormWeights& norm, const PackedMatrix& weights) {
@@ -117,7 +132,12 @@ StepOutput Step::head(const NormWeights& norm, const PackedMatrix& weights) {
   const int wanted = static_cast<int>(logit_rows_.size());
   logits_.ensure(static_cast<size_t>(wanted) * static_cast<size_t>(config_.vocab));
   const int normed = static_cast<int>(final_rows_.size());
-  for_each_row(normed, [&](int i) { norm_row(norm, final_rows_[static_cast<size_t>(i)]); });
+  for_each_row(normed, [&](int i) {
+    const int row = final_rows_[static_cast<size_t>(i)];
+    if (unsettled_) add_projected(row);
+    norm_row(norm, row);
+  });
+  unsettled_ = false;
   if (wanted > 0) {
     MatmulInput input = input_of(wanted, h_q_, h_.data(), config_.hidden);
     input.ids = logit_rows_.data();

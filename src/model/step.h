@@ -96,14 +96,20 @@ class Step {
   template <class Fn>
   void for_each_row(int rows, Fn fn);
   void norm_row(const NormWeights& weights, int row);
-  // x += projected, through `post_norm` first where it is not empty.
-  void add_projected(const NormWeights& post_norm);
+  // x += projected, through `post_norm` first where it is not empty: with the norm that follows, or where x is read.
+  void add_later(const NormWeights& post_norm);
+  void add_projected(int row);
+  void settle();
   void find_groups();
   void compute_rotations(const std::vector<double>& frequencies, Buffer<float>* cos, Buffer<float>* sin);
   void attend_tile(int32_t sequence, int kv_head, int tile, int last_tile, const AttentionQuery* queries, int count,
                    AttentionPartial* parts);
   void attend_group(const RowGroup& group, int kv_head);
-  void attend_group_tile(const RowGroup& group, int kv_head, int tile);
+  void attend_group_tile(const RowGroup& group, int kv_head, int tile, int32_t* left);
+  void rotate_unit(const RowGroup& group, int kv_head, const NormWeights& q_norm, const NormWeights& k_norm);
+  void quantise_unit(const RowGroup& group, int kv_head);
+  // Whether a KV head's queries fill whole blocks of int8 activations.
+  bool heads_are_pieces() const { return config_.group() * config_.head_dim % kPiece == 0; }
   void merge_tiles(int row, int head);
   int fill_queries(const RowGroup& group, int kv_head, AttentionQuery* queries);
   bool split_tiles() const;
@@ -124,6 +130,8 @@ class Step {
   int layer_ = 0;
   const LayerWeights* next_layer_ = nullptr;
   int hidden_kept_ = 0;
+  bool unsettled_ = false;            // `projected_` has not been added to x yet
+  const float* post_norm_ = nullptr;  // what it goes through first, or null
   int max_tiles_ = 0;
   std::vector<RowGroup> groups_;
 
@@ -139,6 +147,7 @@ class Step {
   Buffer<float> cos_, sin_, local_cos_, local_sin_;  // [rows, head_dim / 2]
   Buffer<float> partial_out_;                        // [rows, heads, tiles, head_dim]
   Buffer<AttentionPartial> partials_;                // [rows, heads, tiles]
+  std::vector<int32_t> tiles_left_;                  // [groups, kv_heads], of the layer's attention
   Buffer<float> router_;                             // [rows, experts]
   Buffer<float> expert_weight_;                      // [rows, experts_used]
   Buffer<int32_t> expert_id_;                        // [rows, experts_used], ascending

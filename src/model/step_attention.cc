@@ -1,6 +1,7 @@
 // Attention of a step: rotation, KV, and the cut of rows, heads and tiles into tasks. The step's thread; loops run on
 // the pool.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/exact_math.h"
@@ -40,34 +41,44 @@ void Step::compute_rotations(const std::vector<double>& frequencies, Buffer<floa
   });
 }
 
-void Step::rotate(const NormWeights& q_norm, const NormWeights& k_norm) {
-  PhaseClock clock(*this, Phase::kAttention);
-  const int dim = config_.head_dim;
+// The rows of a group with the query heads of one KV head. They stay on one worker: neighbouring positions share the
+// cache lines of a tile's keys.
+void Step::rotate_unit(const RowGroup& group, int kv_head, const NormWeights& q_norm, const NormWeights& k_norm) {
+  const int dim = config_.head_dim, shared = config_.group();
   const bool local = config_.is_local(layer_);
   const float* cos = (local ? local_cos_ : cos_).data();
   const float* sin = (local ? local_sin_ : sin_).data();
-  for_each_row(rows_, [&](int row) {
+  for (int row = group.first; row < group.first + group.count; ++row) {
     const float* row_cos = cos + int64_t{row} * (dim / 2);
     const float* row_sin = sin + int64_t{row} * (dim / 2);
     auto turn = [&](float* heads, int count, const NormWeights& norm) {
-      for (int head = 0; head < count; ++head) {
-        float* x = heads + (int64_t{row} * count + head) * dim;
+      for (float* x = heads; x < heads + count * dim; x += dim) {
         if (!norm.empty()) ops_.rms_norm(x, norm.data(), dim, config_.norm_eps, x);
         ops_.rope(x, row_cos, row_sin, dim);
       }
     };
-    turn(q_.data(), config_.heads, q_norm);
-    turn(k_.data(), config_.kv_heads, k_norm);
-    ops_.scale(q_.data() + int64_t{row} * config_.q_dim(), config_.query_scale, config_.q_dim());
+    float* queries = q_.data() + int64_t{row} * config_.q_dim() + kv_head * shared * dim;
+    const int64_t at = int64_t{row} * config_.kv_dim() + kv_head * dim;
+    turn(queries, shared, q_norm);
+    turn(k_.data() + at, 1, k_norm);
+    ops_.scale(queries, config_.query_scale, shared * dim);
     const StepRow& where = input_.rows[static_cast<size_t>(row)];
     uint8_t* block =
         input_.block_tables[static_cast<size_t>(where.sequence)][static_cast<size_t>(where.position / kTilePositions)];
-    for (int head = 0; head < config_.kv_heads; ++head) {
-      const int64_t at = int64_t{row} * config_.kv_dim() + head * dim;
-      ops_.store_kv(kv_, block + layer_ * kv_.tile_bytes(), head, where.position % kTilePositions, k_.data() + at,
-                    v_.data() + at);
-    }
-  });
+    ops_.store_kv(kv_, block + layer_ * kv_.tile_bytes(), kv_head, where.position % kTilePositions, k_.data() + at,
+                  v_.data() + at);
+  }
+}
+
+void Step::rotate(const NormWeights& q_norm, const NormWeights& k_norm) {
+  PhaseClock clock(*this, Phase::kAttention);
+  const int heads = config_.kv_heads;
+  const int units = static_cast<int>(groups_.size()) * heads;
+  auto run_unit = [&](int unit) {
+    rotate_unit(groups_[static_cast<size_t>(unit / heads)], unit % heads, q_norm, k_norm);
+  };
+  if (rows_ > kRowsPerTask) return pool_.run_in_order(units, run_unit, [](int, int) {});
+  for (int unit = 0; unit < units; ++unit) run_unit(unit);
 }
 
 int Step::fill_queries(const RowGroup& group, int kv_head, AttentionQuery* queries) {
@@ -113,10 +124,22 @@ void Step::attend_group(const RowGroup& group, int kv_head) {
     for (int i = 0; i < count; ++i) ops_.merge(&totals[i], parts[i], config_.head_dim);
   }
   for (int i = 0; i < count; ++i) ops_.finish(totals[i], config_.head_dim, queries[i].out);
+  quantise_unit(group, kv_head);
 }
 
-// One tile of one group and KV head; merge_tiles puts the tiles together.
-void Step::attend_group_tile(const RowGroup& group, int kv_head, int tile) {
+// What one KV head's queries have found, ready for the product that follows.
+void Step::quantise_unit(const RowGroup& group, int kv_head) {
+  const int width = config_.group() * config_.head_dim, first = kv_head * width;
+  if (!heads_are_pieces()) return;
+  for (int row = group.first; row < group.first + group.count; ++row) {
+    int16_t* wide = matmul_.wants_wide ? attention_q_.wide_row(row) + first : nullptr;
+    ops_.quantise(attention_.data() + int64_t{row} * config_.q_dim() + first, width,
+                  attention_q_.row(row) + first / kPiece, wide);
+  }
+}
+
+// One tile of one group and KV head; whoever computes the last of them puts all together.
+void Step::attend_group_tile(const RowGroup& group, int kv_head, int tile, int32_t* left) {
   AttentionQuery queries[kMaxQueries];
   AttentionPartial parts[kMaxQueries];
   const int count = fill_queries(group, kv_head, queries);
@@ -132,6 +155,11 @@ void Step::attend_group_tile(const RowGroup& group, int kv_head, int tile) {
   const int last_tile = queries[count - 1].last / kTilePositions;
   if (tile <= last_tile) attend_tile(sequence, kv_head, tile, last_tile, queries, count, parts);
   for (int i = 0; i < count; ++i) partials_[static_cast<size_t>(slot(i))] = parts[i];
+  if (std::atomic_ref(*left).fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  for (int i = 0; i < count; ++i) {
+    merge_tiles(group.first + i / config_.group(), kv_head * config_.group() + i % config_.group());
+  }
+  quantise_unit(group, kv_head);
 }
 
 void Step::merge_tiles(int row, int head) {
@@ -153,24 +181,23 @@ bool Step::split_tiles() const {
 
 void Step::attend() {
   PhaseClock clock(*this, Phase::kAttention);
-  const int groups = static_cast<int>(groups_.size());
   const int heads = config_.kv_heads;
+  const int units = static_cast<int>(groups_.size()) * heads;
   if (split_tiles()) {
     const size_t slots = static_cast<size_t>(rows_) * static_cast<size_t>(config_.heads * max_tiles_);
     partials_.ensure(slots);
     partial_out_.ensure(slots * static_cast<size_t>(config_.head_dim));
+    tiles_left_.assign(static_cast<size_t>(units), max_tiles_);
     auto run_task = [&](int task) {
       const int unit = task / max_tiles_;
-      attend_group_tile(groups_[static_cast<size_t>(unit / heads)], unit % heads, task % max_tiles_);
+      attend_group_tile(groups_[static_cast<size_t>(unit / heads)], unit % heads, task % max_tiles_,
+                        &tiles_left_[static_cast<size_t>(unit)]);
     };
-    pool_.run_in_order(groups * heads * max_tiles_, run_task, [](int, int) {});
-    for_each_row(rows_, [&](int row) {
-      for (int head = 0; head < config_.heads; ++head) merge_tiles(row, head);
-    });
+    pool_.run_in_order(units * max_tiles_, run_task, [](int, int) {});
   } else {
-    pool_.run(groups * heads,
-              [&](int task) { attend_group(groups_[static_cast<size_t>(task / heads)], task % heads); });
+    pool_.run(units, [&](int unit) { attend_group(groups_[static_cast<size_t>(unit / heads)], unit % heads); });
   }
+  if (heads_are_pieces()) return;
   for_each_row(rows_, [&](int row) {
     quantise_row(ops_, matmul_, attention_.data() + int64_t{row} * config_.q_dim(), config_.q_dim(), row,
                  &attention_q_);

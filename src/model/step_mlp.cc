@@ -68,7 +68,7 @@ void Step::gated_mlp(const LayerWeights& weights, const NormWeights& post_norm) 
   const PackedMatrix* next[1] = {next_layer_ != nullptr ? &next_layer_->q.weights : nullptr};
   matmul(pool_, matmul_, input_of(rows_, mlp_q_, mlp_.data(), ffn), {&job, 1},
          next_layer_ != nullptr ? NextWeights(next) : NextWeights());
-  add_projected(post_norm);
+  add_later(post_norm);
 }
 
 // Softmax over all experts, the largest `experts_used` (ties to the lowest index), listed by ascending index.
