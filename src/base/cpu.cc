@@ -29,6 +29,15 @@ int cgroup_cpus(const std::string& cpu_max_file) {
   return static_cast<int>(std::ceil(std::min(quota_us / period_us, 1e6)));
 }
 
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
 int usable_cores() {
   std::vector<int> cpus;
   cpu_set_t allowed;

@@ -10,6 +10,9 @@ namespace dspark {
 // more than its control group's CPU limit (rounded up). At least 1.
 int usable_cores();
 
+// The processor's name as the kernel shows it; "unknown processor" where it does not.
+std::string cpu_name();
+
 // The parts of it, with the folders that the kernel shows them in as arguments.
 // Cores behind `cpus`, by DIR/cpuN/topology/thread_siblings_list; a CPU without that file counts as a core.
 int physical_cores(const std::vector<int>& cpus, const std::string& cpu_folder);

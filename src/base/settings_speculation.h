@@ -81,6 +81,13 @@ inline constexpr std::array kSpeculationSettings = std::to_array<SettingSpec>({
      .max = 8192,
      .commands = kServingCommands,
      .help = "and up to this; 0: --dflash-window-size"},
+    {.name = "cost-profile",
+     .type = SettingType::kEnum,
+     .fallback = "auto",
+     .choices = {"auto", "new", "off"},
+     .commands = kServingCommands,
+     .help = "what plans know of the cost of steps at first: what was measured and kept for this model and machine "
+             "(measured now where nothing is), measured anew, or nothing"},
     {.name = "log-dflash-details",
      .type = SettingType::kString,
      .commands = kServingCommands,

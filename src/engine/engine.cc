@@ -12,6 +12,7 @@
 #include "base/exact_math.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "engine/cost_profile.h"
 #include "engine/model_text.h"
 #include "model/model_digest.h"
 
@@ -95,6 +96,26 @@ class Collector final : public RequestListener {
   std::promise<Result<GenerateResult>> done_;
 };
 
+// What is known of the cost of steps before any has run: from the folder, else measured and kept there.
+Result<CostModel> known_costs(const CostOptions& options, Runner& runner, Drafter* drafter,
+                              const Sha256Digest* digest) {
+  constexpr double kBudgetSeconds = 2.0;
+  if (!options.measure) return CostModel();
+  const std::string key = cost_key(runner, digest);
+  if (!options.again && !options.folder.empty()) {
+    if (const auto kept = read_costs(options.folder, key); kept.ok()) {
+      if (auto model = CostModel::create(kept->points, kept->terms); model.ok()) return model;
+    }
+  }
+  const auto start = Clock::now();
+  DSPARK_TRY(const CostProfile profile, measure_costs(runner, drafter, kBudgetSeconds));
+  log(LogLevel::kInfo, "measured what steps cost, in {:.2f} s: 1 row {:.2f} ms, {} rows {:.2f} ms",
+      seconds_since(start), profile.points.front().ms, profile.points.back().rows, profile.points.back().ms);
+  // The folder only saves time.
+  if (!options.folder.empty()) (void)write_costs(options.folder, key, profile).ok();
+  return CostModel::create(profile.points, profile.terms);
+}
+
 }  // namespace
 
 const char* finish_reason_name(FinishReason reason) {
@@ -163,6 +184,12 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
     DSPARK_TRY(loop.decisions, DecisionLog::open(options.decision_log));
   }
   DSPARK_TRY(loop.drafters, load_drafters(options.drafter, drafter ? &*drafter : nullptr, *engine->runner_));
+  const auto costly = std::ranges::find_if(loop.drafters, [](const auto& each) { return each->costs_time(); });
+  if (options.speculation.enabled && !loop.drafters.empty()) {
+    DSPARK_TRY(loop.cost,
+               known_costs(options.costs, *engine->runner_, costly == loop.drafters.end() ? nullptr : costly->get(),
+                           drafter ? &drafter->digest : nullptr));
+  }
   if (options.watch) {
     for (auto& each : loop.drafters) each = options.watch(each, engine->config().vocab);
   }

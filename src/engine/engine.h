@@ -22,6 +22,13 @@
 
 namespace dspark {
 
+// Whether steps are timed while the engine is opened, where there is anything to plan.
+struct CostOptions {
+  bool measure = false;
+  bool again = false;       // although there is a profile in the folder
+  std::string folder = {};  // where profiles are kept; "": nowhere
+};
+
 struct EngineOptions {
   std::string model;  // a GGUF file or a Hugging Face folder
   RunnerOptions runner;
@@ -30,6 +37,7 @@ struct EngineOptions {
   int max_queue = 1024;  // requests that may wait
   SpeculationOptions speculation;
   DrafterOptions drafter;
+  CostOptions costs;
   std::string decision_log;  // file; "": none
   // Stands between each drafter and the loop, where somebody wants to watch; the model's vocabulary comes with it.
   std::function<std::shared_ptr<Drafter>(std::shared_ptr<Drafter>, int vocab)> watch = {};

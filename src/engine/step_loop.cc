@@ -47,6 +47,7 @@ StepLoop::StepLoop(Runner& runner, const Tokenizer& tokenizer, StepLoopOptions o
       options_(std::move(options)),
       limits_(limits_of(runner, options_)),
       kv_drafter_(drafter_with_kv(options_.drafters)),
+      cost_(options_.cost),
       speculation_(options_.speculation, options_.drafters) {
   for (int i = 0; i < runner.pool().size(); ++i) scratch_.emplace_back(runner.ops());
   thread_ = std::thread([this] { main(); });

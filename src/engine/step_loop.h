@@ -36,6 +36,7 @@ struct StepLoopOptions {
   std::vector<int32_t> end_tokens = {};  // the model's own
   SpeculationOptions speculation = {};
   std::vector<std::shared_ptr<Drafter>> drafters = {};  // in the order of preference
+  CostModel cost = {};                                  // what is known of it before the first step
   std::shared_ptr<DecisionLog> decisions = {};          // null: they are not logged
 
   // Walks the whole KV cache after every step, and stops the program at the first thing wrong. For tests and debug

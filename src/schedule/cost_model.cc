@@ -52,6 +52,11 @@ void pool_violators(std::span<double> values) {
 
 }  // namespace
 
+void CostModel::Belief::set(double new_mean) {
+  mean = new_mean;
+  factor = std::exp(new_mean);
+}
+
 int CostModel::size_rows(int index) {
   if (index < kSingles) return index + 1;
   index -= kSingles - 1;
@@ -160,23 +165,21 @@ double CostModel::sized_ms(int rows) const {
 }
 
 double CostModel::context_part(const StepShape& shape) const {
-  return terms_.context_ms * static_cast<double>(shape.context) * std::exp(context_.mean);
+  return terms_.context_ms * static_cast<double>(shape.context) * context_.factor;
 }
 
 double CostModel::draft_part(const StepShape& shape) const {
   if (shape.draft_rows == 0) return 0.0;
-  return (terms_.draft_ms + terms_.draft_row_ms * shape.draft_rows) * std::exp(draft_.mean);
+  return (terms_.draft_ms + terms_.draft_row_ms * shape.draft_rows) * draft_.factor;
 }
 
 double CostModel::expert_part(const StepShape& shape) const {
-  return terms_.expert_ms * shape.experts * std::exp(experts_.mean);
+  return terms_.expert_ms * shape.experts * experts_.factor;
 }
 
-double CostModel::draw_part(const StepShape& shape) const {
-  return terms_.draw_ms * shape.draws * std::exp(draws_.mean);
-}
+double CostModel::draw_part(const StepShape& shape) const { return terms_.draw_ms * shape.draws * draws_.factor; }
 
-double CostModel::mood() const { return std::exp(mood_.mean); }
+double CostModel::mood() const { return mood_.factor; }
 
 double CostModel::ms(const StepShape& shape) const {
   const double rows = shape.rows == 0 ? 0.0 : sized_ms(shape.rows);
@@ -189,7 +192,7 @@ void CostModel::correct(Belief& term, double expected_ms, double actual_ms) {
   const double most = kOutlier * std::sqrt(variance);
   const double surprise = std::log(actual_ms / (mood() * expected_ms));
   const double gain = term.variance / variance;
-  term.mean += gain * std::clamp(surprise, -most, most);
+  term.set(term.mean + gain * std::clamp(surprise, -most, most));
   const bool outlier = std::abs(surprise) > most;
   // Never quite sure: what it speaks of may change, as the sampling parameters of requests do.
   term.variance =
@@ -231,7 +234,7 @@ void CostModel::observe(const StepShape& shape, double actual_ms) {
   const double heard = std::clamp(surprise, -most, most);
   for (const auto& [belief, share] : parts) {
     const double gain = share * belief->variance / variance;
-    belief->mean += gain * heard;
+    belief->set(belief->mean + gain * heard);
     // An outlier may be the first sign that all is different: what it speaks about becomes less sure.
     belief->variance *= outlier ? 1.0 + share * (kDoubt - 1.0) : 1.0 - gain * share;
     belief->variance = std::clamp(belief->variance, square(kSurest), square(kGuessed));

@@ -70,7 +70,10 @@ class CostModel {
   struct Belief {
     double mean = 0.0;
     double variance = 0.0;
-    bool known = false;  // of a size: profiled or seen
+    bool known = false;   // of a size: profiled or seen
+    double factor = 1.0;  // e^mean, of the mood and the terms; plans ask for it thousands of times
+
+    void set(double new_mean);
   };
 
   // 1, 2, ..., 32, then 40, 48, ..., 512 (kernels work in tiles of rows), then 576, 640, ..., 1152.

@@ -131,6 +131,9 @@ Result<EngineOptions> engine_options(const Settings& settings) {
   DSPARK_TRY(options.schedule, schedule_options(settings));
   DSPARK_TRY(options.speculation, speculation_options(settings));
   options.decision_log = settings.get<"log-dflash-details">();
+  const std::string profile = settings.get<"cost-profile">();
+  options.costs = {.measure = profile != "off", .again = profile == "new"};
+  if (const auto cache = cache_dir(); cache.ok()) options.costs.folder = *cache + "/costs";
   DSPARK_TRY(options.drafter, drafter_options(settings, options.speculation.enabled));
   options.max_queue = static_cast<int>(settings.get<"max-queue">());
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));
