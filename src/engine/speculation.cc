@@ -201,12 +201,15 @@ void Speculation::verified(uint64_t id, int accepted) {
   Choice& choice = found->second;
   const int verified = std::exchange(choice.proposal.verified, 0);
   const int pauses = choice.health.pauses();
-  choice.health.step(verified, accepted);
+  const double chance = verified == 0 ? 0.0 : static_cast<double>(choice.proposal.tokens[0].survival);
+  choice.health.step(verified, accepted, chance);
   if (choice.health.pauses() > pauses) {
     ++stats_.pauses;
     if (may_warn()) {
       log(LogLevel::kWarning,
-          "{} verifications in a row accepted next to nothing for sequence {}; it drafts again later", kFailedRow, id);
+          "{} verifications or more in a row accepted next to nothing of what was foretold for sequence {}; it drafts "
+          "again later",
+          kFailedRow, id);
     }
   }
   if (verified == 0) return;
