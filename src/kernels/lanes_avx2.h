@@ -40,10 +40,7 @@ inline F32 abs(F32 x) {
   const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
   return {_mm256_and_ps(x.a, mask), _mm256_and_ps(x.b, mask)};
 }
-inline F32 round_even(F32 x) {
-  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-  return {_mm256_round_ps(x.a, kMode), _mm256_round_ps(x.b, kMode)};
-}
+inline I32 max(I32 x, I32 y) { return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)}; }
 inline Mask less(F32 x, F32 y) { return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)}; }
 inline Mask is_nan(F32 x) { return {_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q)}; }
 inline Mask equal(I32 x, I32 y) {
@@ -125,9 +122,16 @@ inline __m256i i32_to_i16(I32 x) { return _mm256_permute4x64_epi64(_mm256_packs_
 inline void i16_store_0213(int16_t* p, I32 x) {
   store256(p, i32_to_i16({_mm256_shuffle_epi32(x.a, 0xD8), _mm256_shuffle_epi32(x.b, 0xD8)}));
 }
-inline void i8_store(int8_t* p, I32 x) {
-  const __m256i words = i32_to_i16(x);
-  store128(p, _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+// 32 values of -128 to 127 as bytes; sums[0] of the first 16, sums[1] of all.
+inline void i8_store(int8_t* p, I32 low, I32 high, int32_t* sums) {
+  const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(low.a, low.b), _mm256_packs_epi32(high.a, high.b));
+  const __m256i q = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  store256(p, q);
+  // Sums of bytes without a sign, each 128 too large.
+  const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(q, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
+  const __m256i sixteens = _mm256_add_epi64(eights, _mm256_unpackhi_epi64(eights, eights));
+  sums[0] = _mm256_cvtsi256_si32(sixteens) - 16 * 128;
+  sums[1] = sums[0] + _mm_cvtsi128_si32(_mm256_extracti128_si256(sixteens, 1)) - 16 * 128;
 }
 
 inline float lanes_sum(F32 v) {
@@ -135,6 +139,12 @@ inline float lanes_sum(F32 v) {
   const __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   const __m128 z = _mm_add_ps(y, _mm_movehl_ps(y, y));
   return _mm_cvtss_f32(_mm_add_ss(z, _mm_shuffle_ps(z, z, 1)));
+}
+inline int32_t lanes_max(I32 v) {
+  const __m256i x = _mm256_max_epi32(v.b, v.a);
+  const __m128i y = _mm_max_epi32(_mm256_extracti128_si256(x, 1), _mm256_castsi256_si128(x));
+  const __m128i z = _mm_max_epi32(_mm_unpackhi_epi64(y, y), y);
+  return _mm_cvtsi128_si32(_mm_max_epi32(_mm_shuffle_epi32(z, 1), z));
 }
 inline float lanes_max(F32 v) {
   const __m256 x = _mm256_max_ps(v.b, v.a);

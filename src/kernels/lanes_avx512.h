@@ -37,7 +37,7 @@ inline F32 fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 inline F32 min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline F32 max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline F32 abs(F32 a) { return {_mm512_abs_ps(a.v)}; }
-inline F32 round_even(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+inline I32 max(I32 a, I32 b) { return {_mm512_max_epi32(a.v, b.v)}; }
 inline Mask less(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask is_nan(F32 a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
 inline Mask equal(I32 a, I32 b) { return {_mm512_cmpeq_epi32_mask(a.v, b.v)}; }
@@ -96,7 +96,17 @@ inline I32 u8_load(const uint8_t* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 // Keeps the low byte of each lane (values within int8).
-inline void i8_store(int8_t* p, I32 a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v)); }
+// 32 values of -128 to 127 as bytes; sums[0] of the first 16, sums[1] of all.
+inline void i8_store(int8_t* p, I32 low, I32 high, int32_t* sums) {
+  const __m256i q =
+      _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(low.v)), _mm512_cvtepi32_epi8(high.v), 1);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), q);
+  // Sums of bytes without a sign, each 128 too large.
+  const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(q, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
+  const __m256i sixteens = _mm256_add_epi64(eights, _mm256_unpackhi_epi64(eights, eights));
+  sums[0] = _mm256_cvtsi256_si32(sixteens) - 16 * 128;
+  sums[1] = sums[0] + _mm_cvtsi128_si32(_mm256_extracti128_si256(sixteens, 1)) - 16 * 128;
+}
 inline void i16_store_0213(int16_t* p, I32 a) {
   const __m512i swapped = _mm512_shuffle_epi32(a.v, static_cast<_MM_PERM_ENUM>(0xD8));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(swapped));
@@ -107,6 +117,12 @@ inline float lanes_sum(F32 a) {
   const __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   const __m128 z = _mm_add_ps(y, _mm_movehl_ps(y, y));
   return _mm_cvtss_f32(_mm_add_ss(z, _mm_shuffle_ps(z, z, 1)));
+}
+inline int32_t lanes_max(I32 a) {
+  const __m256i x = _mm256_max_epi32(_mm512_extracti32x8_epi32(a.v, 1), _mm512_castsi512_si256(a.v));
+  const __m128i y = _mm_max_epi32(_mm256_extracti128_si256(x, 1), _mm256_castsi256_si128(x));
+  const __m128i z = _mm_max_epi32(_mm_unpackhi_epi64(y, y), y);
+  return _mm_cvtsi128_si32(_mm_max_epi32(_mm_shuffle_epi32(z, 1), z));
 }
 inline float lanes_max(F32 a) {
   const __m256 x = _mm256_max_ps(_mm512_extractf32x8_ps(a.v, 1), _mm512_castps512_ps256(a.v));

@@ -5,6 +5,7 @@
 // x 4 inputs (row r at bytes 4r..4r+3). Rounding is to nearest even; subnormals are kept.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -79,8 +80,8 @@ inline F32 max(F32 a, F32 b) {
 inline F32 abs(F32 a) {
   return each<F32>([&](int i) { return std::fabs(a.v[i]); });
 }
-inline F32 round_even(F32 a) {
-  return each<F32>([&](int i) { return std::nearbyint(a.v[i]); });
+inline I32 max(I32 a, I32 b) {
+  return each<I32>([&](int i) { return std::max(a.v[i], b.v[i]); });
 }
 inline Mask less(F32 a, F32 b) {
   return each<Mask>([&](int i) { return a.v[i] < b.v[i]; });
@@ -220,8 +221,15 @@ inline F32 i8_load(const int8_t* p) {
 inline I32 u8_load(const uint8_t* p) {
   return each<I32>([&](int i) { return static_cast<int32_t>(p[i]); });
 }
-inline void i8_store(int8_t* p, I32 a) {
-  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(a.v[i]);
+// 32 values of -128 to 127 as bytes; sums[0] of the first 16, sums[1] of all.
+inline void i8_store(int8_t* p, I32 low, I32 high, int32_t* sums) {
+  sums[0] = sums[1] = 0;
+  for (int i = 0; i < kLanes; ++i) {
+    p[i] = static_cast<int8_t>(low.v[i]);
+    p[kLanes + i] = static_cast<int8_t>(high.v[i]);
+    sums[0] += low.v[i];
+    sums[1] += low.v[i] + high.v[i];
+  }
 }
 // In the order (0, 2, 1, 3) of each four lanes.
 inline void i16_store_0213(int16_t* p, I32 a) {
@@ -237,6 +245,7 @@ inline float lanes_sum(F32 a) {
   return a.v[0];
 }
 // The largest, NaN left out as far as `max` does: in the same tree, max(upper half, lower half).
+inline int32_t lanes_max(I32 a) { return *std::max_element(a.v, a.v + kLanes); }
 inline float lanes_max(F32 a) {
   for (int half = 8; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) a.v[i] = a.v[i + half] > a.v[i] ? a.v[i + half] : a.v[i];

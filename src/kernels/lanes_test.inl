@@ -58,7 +58,6 @@ constexpr LaneOp kOps[] = {
     {"min", false, float_2<[](F32 x, F32 y) { return min(x, y); }>},
     {"max", false, float_2<[](F32 x, F32 y) { return max(x, y); }>},
     {"abs", false, [](const LaneInput& in, LaneOutput* out) { put(out, abs(floats(in.a))); }},
-    {"round_even", true, [](const LaneInput& in, LaneOutput* out) { put(out, round_even(floats(in.a))); }},
     {"float less", false, float_2<[](F32 x, F32 y) { return bits(less(x, y)); }>},
     {"is_nan", false, [](const LaneInput& in, LaneOutput* out) { put(out, bits(is_nan(floats(in.a)))); }},
     {"equal", false, integer_2<[](I32 x, I32 y) { return bits(equal(x, y)); }>},
@@ -101,9 +100,15 @@ constexpr LaneOp kOps[] = {
     {"i8_load", false, [](const LaneInput& in, LaneOutput* out) { put(out, i8_load(as<int8_t>(in.a))); }},
     {"u8_load", false, [](const LaneInput& in, LaneOutput* out) { put(out, u8_load(in.a)); }},
     {"i8_store", false,
-     [](const LaneInput& in, LaneOutput* out) { i8_store(reinterpret_cast<int8_t*>(out->x), bytes(in.a)); }},
+     [](const LaneInput& in, LaneOutput* out) {
+       i8_store(reinterpret_cast<int8_t*>(out->x), bytes(in.a), bytes(in.b), reinterpret_cast<int32_t*>(out->y));
+     }},
     {"i16_store_0213", false,
      [](const LaneInput& in, LaneOutput* out) { i16_store_0213(reinterpret_cast<int16_t*>(out->x), words(in)); }},
+    {"lanes_max of integers", false,
+     [](const LaneInput& in, LaneOutput* out) {
+       *reinterpret_cast<int32_t*>(out->x) = lanes_max(max(integers(in.a), integers(in.b)));
+     }},
     {"lanes_max", false,
      [](const LaneInput& in, LaneOutput* out) { *reinterpret_cast<float*>(out->x) = lanes_max(floats(in.a)); }},
     {"lanes_sum", true,

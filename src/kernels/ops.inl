@@ -39,26 +39,26 @@ void add_scaled(float* acc, const float* x, float weight, int n) {
 void quantise(const float* x, int64_t k, ActivationBlock* out, int16_t* wide) {
   for (int64_t b = 0; b < k / kPiece; ++b) {
     const F32 low = f32_load(x + b * kPiece), high = f32_load(x + b * kPiece + 16);
-    const F32 largest = max(abs(low), abs(high)), infinity = f32_set(__builtin_inff());
-    const bool broken = (bits(less(abs(low), infinity)) & bits(less(abs(high), infinity))) != 0xFFFF;
-    const float amax = broken ? 0.0f : lanes_max(largest);
+    // As integers, magnitudes have the order that they have as floats, with infinity and NaN above all.
+    constexpr int32_t kInfinity = 0x7F800000;
+    const int32_t largest = lanes_max(max(as_i32(abs(low)), as_i32(abs(high))));
+    const bool broken = largest >= kInfinity;
+    const float amax = broken ? 0.0f : __builtin_bit_cast(float, largest);
     const float scale = amax / 127.0f;
     // 127 / amax overflows below 3.8e-37: such a block is zero, and so is one with infinity or NaN.
     const bool tiny = amax < 0x1p-120f;
     const F32 inverse = f32_set(tiny ? 0.0f : 127.0f / amax), zero = f32_zero();
-    const I32 q_low = to_i32(round_even(broken ? zero : low * inverse));
-    const I32 q_high = to_i32(round_even(broken ? zero : high * inverse));
+    const I32 q_low = to_i32(broken ? zero : low * inverse), q_high = to_i32(broken ? zero : high * inverse);
     ActivationBlock& block = out[b];
-    i8_store(block.q, q_low);
-    i8_store(block.q + 16, q_high);
+    int32_t sums[2];
+    i8_store(block.q, q_low, q_high, sums);
     if (wide != nullptr) {
       // In the order in which matmul_avx2.cc widens weights.
       i16_store_0213(wide + b * kPiece, q_low);
       i16_store_0213(wide + b * kPiece + 16, q_high);
     }
-    // Sums of at most 32 * 127 are exact in float.
-    block.sum_low = static_cast<int32_t>(lanes_sum(to_f32(q_low)));
-    block.sum = block.sum_low + static_cast<int32_t>(lanes_sum(to_f32(q_high)));
+    block.sum_low = sums[0];
+    block.sum = sums[1];
     block.scale = broken ? __builtin_nanf("") : tiny ? 0.0f : scale;
     block.scaled_sum = block.scale * static_cast<float>(block.sum);
   }
