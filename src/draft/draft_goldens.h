@@ -114,6 +114,7 @@ class GoldenRig {
   }
 
   DsparkDrafter& drafter() { return *drafter_; }
+  const std::vector<std::vector<uint8_t>>& memory() const { return memory_; }
   const Model& target() const { return target_; }
 
  private:

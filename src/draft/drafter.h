@@ -73,8 +73,11 @@ class Drafter {
   virtual std::vector<KvLayout> kv_layouts() const { return {}; }
 
   // The target has computed these positions, whose tokens are final. `hidden` [hidden_layers, hidden_rows, hidden] is
-  // StepOutput's. Also for sequences that do not draft, so that whoever takes over their blocks can.
+  // StepOutput's. Also for sequences that do not draft, so that whoever takes over their blocks can. The KV may be
+  // written later: with the next proposal, or settle().
   virtual void computed(std::span<const ComputedRow> rows, const float* hidden, int hidden_rows) {}
+  // Writes what is still to be written, before blocks change hands: are shared, copied, cached or given back.
+  virtual void settle() {}
 
   // Fills `draft` of each request. What one request gets does not depend on the others (row law).
   virtual void propose(std::span<DraftRequest* const> requests) = 0;

@@ -34,6 +34,7 @@ class DsparkDrafter : public Drafter {
   std::span<const int> hidden_layers() const override { return config_.target_layers; }
   std::vector<KvLayout> kv_layouts() const override;
   void computed(std::span<const ComputedRow> rows, const float* hidden, int hidden_rows) override;
+  void settle() override;
   void propose(std::span<DraftRequest* const> requests) override;
   void verified(const VerifiedDraft& result) override;
   void release(uint64_t sequence) override { store_->release(sequence); }
@@ -61,6 +62,11 @@ class DsparkDrafter : public Drafter {
   DsparkHead head_;
   std::array<Taken, kMaxDraftSlots> taken_ = {};
   OnlineCorrection correction_;
+
+  // Positions whose KV is still to be written, and what the target made of them.
+  static constexpr int kWaitingRows = 64;
+  std::vector<ComputedRow> waiting_;
+  Buffer<float> waiting_hidden_;  // [hidden_layers, kWaitingRows, hidden]
 
   std::vector<DraftBlock> blocks_;
   std::vector<HeadDraft> drafts_;

@@ -93,6 +93,21 @@ TEST_P(Drafters, EqualsPyTorch) {
   }
 }
 
+// However many positions wait for each other, once settled their KV holds the same bits.
+TEST_P(Drafters, SettledKvDoesNotDependOnHowPositionsCame) {
+  GoldenRig at_once(path_, {}), in_turn(path_, {}), ragged(path_, {});
+  at_once.inject(0, kGoldenPositions);
+  for (int p = 0; p < kGoldenPositions; ++p) in_turn.inject(p, p + 1);
+  for (int p = 0; p < kGoldenPositions;) {
+    const int end = std::min(kGoldenPositions, p + 1 + p * 7 % 90);
+    ragged.inject(p, end);
+    p = end;
+  }
+  for (GoldenRig* rig : {&at_once, &in_turn, &ragged}) rig->drafter().settle();
+  EXPECT_EQ(in_turn.memory(), at_once.memory());
+  EXPECT_EQ(ragged.memory(), at_once.memory());
+}
+
 TEST_P(Drafters, TokensOutsideTheMapCannotBeSaid) {
   const Drafts found = run(path_, goldens_, {});
   size_t finite = 0;

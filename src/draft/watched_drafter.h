@@ -40,6 +40,7 @@ class WatchedDrafter final : public Drafter {
   void computed(std::span<const ComputedRow> rows, const float* hidden, int hidden_rows) override {
     drafter_->computed(rows, hidden, hidden_rows);
   }
+  void settle() override { drafter_->settle(); }
   void propose(std::span<DraftRequest* const> requests) override;
   void verified(const VerifiedDraft& result) override;
   void release(uint64_t sequence) override;

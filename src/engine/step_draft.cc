@@ -81,8 +81,11 @@ int StepLoop::count_accepted(const Piece& piece) const {
 // blocks over.
 void StepLoop::tell_drafter() {
   computed_rows_.clear();
+  bool fills_block = false;  // which others may share from then on
   for (const Piece& piece : pieces_) {
     const SequenceKv& kv = piece.branch->kv;
+    const int end = kv.length() + piece.known + piece.accepted;
+    fills_block |= end / kTilePositions > kv.length() / kTilePositions;
     for (int i = 0; i < piece.known + piece.accepted; ++i) {
       const int position = kv.length() + i;
       computed_rows_.push_back(
@@ -91,7 +94,13 @@ void StepLoop::tell_drafter() {
   }
   const Clock::time_point start = Clock::now();
   kv_drafter_->computed(computed_rows_, output_.hidden, static_cast<int>(rows_.size()));
+  if (fills_block) kv_drafter_->settle();
   forward_ms_ += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Before blocks change hands.
+void StepLoop::settle_drafter() {
+  if (kv_drafter_ != nullptr) kv_drafter_->settle();
 }
 
 // The cost model hears what the step took, and its parts that were timed apart.

@@ -291,6 +291,7 @@ void StepLoop::admit(Branch& branch) {
 
 // Its KV stays in the cache, where it will find what has not been evicted by then.
 void StepLoop::preempt(Branch& branch) {
+  settle_drafter();
   branch.kv.close(KvTail::kKeep);
   branch.drafted.clear();
   std::erase(running_, &branch);

@@ -112,6 +112,7 @@ class StepLoop final : public Serving {
   void verify();
   int count_accepted(const Piece& piece) const;
   void tell_drafter();
+  void settle_drafter();
   void learn_cost();
   void log_decisions();
   void deliver();

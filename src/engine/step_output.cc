@@ -138,6 +138,7 @@ void StepLoop::finish_embedding(ActiveRequest& request) {
 void StepLoop::begin_answer(const Piece& piece) {
   ActiveRequest& request = *piece.branch->request;
   if (!request.generates()) {
+    settle_drafter();
     const Status pinned = request.request.pin ? piece.branch->kv.close_pinned() : Ok{};
     for (auto& choice : request.choices) end_choice(*choice, FinishReason::kLength, {});
     return end_request(request, pinned);
@@ -159,6 +160,7 @@ void StepLoop::begin_answer(const Piece& piece) {
 }
 
 void StepLoop::fork_choices(ActiveRequest& request) {
+  if (request.choices.size() > 1) settle_drafter();
   for (size_t i = 1; i < request.choices.size(); ++i) {
     Branch& branch = *request.choices[i];
     Result<SequenceKv> fork = request.choices[0]->kv.fork();
@@ -228,6 +230,7 @@ void StepLoop::end_choice(Branch& branch, FinishReason reason, std::optional<int
   std::erase(branch.state == Branch::State::kWaiting ? waiting_ : running_, &branch);
   branch.state = Branch::State::kEnded;
   speculation_.release(branch.id);
+  settle_drafter();
   branch.kv.close(KvTail::kKeep);
   --branch.request->open_choices;
   std::string text;
@@ -250,6 +253,7 @@ void StepLoop::end_choice(Branch& branch, FinishReason reason, std::optional<int
 void StepLoop::end_request(ActiveRequest& request, const Status& status) {
   if (request.ended) return;
   request.ended = true;
+  settle_drafter();
   for (auto& branch : request.choices) {
     if (branch->state == Branch::State::kWaiting) std::erase(waiting_, branch.get());
     if (branch->state == Branch::State::kRunning) std::erase(running_, branch.get());
