@@ -283,6 +283,23 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"fixed:99", done.stderr)
 
+    def test_a_draft_model_changes_no_token_and_must_have_the_vocabulary(self):
+        request = ["-p", "Hello there, how is it going?", "-n", "60", "--temp", "0"]
+        plain = self.answer(*request, "--enable-dspark", "off")
+        drafted = self.answer(*request, "--draft-with", "model", "--draft-model", self.MODEL, "--dspark-mode", "fixed:5")
+        self.assertEqual(drafted["tokens"], plain["tokens"])
+        self.assertGreater(drafted["accepted"], 20)
+        self.assertEqual(drafted["accepted"], drafted["drafted"])  # it drafts for itself
+        other = MODELS / ("gemma3/gemma3.gguf" if self.MODEL == Run.MODEL else "llama/llama.gguf")
+        done = dspark("run", "-m", self.MODEL, *request, "--draft-model", other)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn(b"name a model of the same family with --draft-model", done.stderr)
+        done = dspark("run", "-m", self.MODEL, *request, "--draft-with", "model")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"name it with --draft-model MODEL", done.stderr)
+        done = dspark("run", "-m", self.MODEL, *request, "--draft-with", "ngram", "--draft-model", other)
+        self.assertEqual(done.returncode, 2)
+
     def test_stop_text_ends_the_answer(self):
         whole = self.answer("-p", "Hello", "--seed", "3", "-n", "60", "--temp", "2", "--top-k", "0", "--min-p", "0")
         stop = whole["text"][20:23]

@@ -4,13 +4,19 @@
 #include <fmt/ranges.h>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "draft/find_drafter.h"
+#include "draft/model_drafter.h"
 #include "draft/ngram_drafter.h"
+#include "engine/model_text.h"
 #include "engine/speculation.h"
 #include "model/model_digest.h"
 
 namespace dspark {
 namespace {
+
+// Somebody asked for a DSpark drafter: one that cannot be had is an error.
+bool insists(const DrafterOptions& options) { return !options.file.empty() || options.with == DraftWith::kDspark; }
 
 Result<DrafterFile> open_drafter(const std::string& path, const std::string& digest_folder, int threads) {
   DSPARK_TRY(ModelFile file, ModelFile::open(path));
@@ -19,14 +25,43 @@ Result<DrafterFile> open_drafter(const std::string& path, const std::string& dig
   return DrafterFile{std::move(file), std::move(config), digest};
 }
 
+// What a draft model drafts are numbers of tokens: they must mean the same to both.
+Status check_same_vocabulary(const Tokenizer& tokenizer, const Tokenizer& target, const std::string& path) {
+  constexpr const char* kNext = "name a model of the same family with --draft-model";
+  if (tokenizer.size() != target.size()) {
+    return make_error(ErrorCode::kUnsupported, "{}: this draft model's vocabulary has {} tokens, the model's {}; {}",
+                      path, tokenizer.size(), target.size(), kNext);
+  }
+  for (int32_t id = 0; id < target.size(); ++id) {
+    if (tokenizer.piece(id) == target.piece(id)) continue;
+    return make_error(ErrorCode::kUnsupported, "{}: token {} of this draft model is '{}', the model's is '{}'; {}",
+                      path, id, printable(tokenizer.piece(id)), printable(target.piece(id)), kNext);
+  }
+  return Ok{};
+}
+
+Result<std::shared_ptr<Drafter>> load_model_drafter(const std::string& path, Runner& runner,
+                                                    const Tokenizer& tokenizer) {
+  DSPARK_TRY(const ModelFile file, ModelFile::open(path));
+  DSPARK_TRY(const Tokenizer own, load_tokenizer(file));
+  DSPARK_RETURN_IF_ERROR(check_same_vocabulary(own, tokenizer, path));
+  DSPARK_TRY(std::unique_ptr<ModelDrafter> drafter,
+             ModelDrafter::load(
+                 file, runner.config().vocab, runner.pool(), runner.isa(),
+                 {.kv_type = runner.kv_type(), .kv_positions = runner.kv().capacity_blocks() * kTilePositions}));
+  log(LogLevel::kInfo, "draft model {}", path);
+  return std::shared_ptr<Drafter>(std::move(drafter));
+}
+
 }  // namespace
 
 Result<DraftWith> draft_with_from_name(std::string_view name) {
   if (name == "auto") return DraftWith::kAuto;
   if (name == "dspark") return DraftWith::kDspark;
   if (name == "ngram") return DraftWith::kNgram;
+  if (name == "model") return DraftWith::kModel;
   if (name == "none") return DraftWith::kNone;
-  return make_error(ErrorCode::kInvalidArgument, "'{}', expected auto, dspark, ngram or none", name);
+  return make_error(ErrorCode::kInvalidArgument, "'{}', expected auto, dspark, ngram, model or none", name);
 }
 
 std::vector<KvLayout> DrafterFile::kv_layouts(DType kv_type) const {
@@ -49,7 +84,7 @@ Result<std::optional<DrafterFile>> choose_drafter(const DrafterOptions& options,
   };
   auto chosen = choose();
   if (!chosen.ok()) {
-    if (named || options.with == DraftWith::kDspark) return chosen.error();
+    if (insists(options)) return chosen.error();
     log(LogLevel::kWarning, "no DSpark drafter: {}", chosen.error().message);
     return std::optional<DrafterFile>();
   }
@@ -62,21 +97,30 @@ Result<std::optional<DrafterFile>> choose_drafter(const DrafterOptions& options,
 }
 
 Result<std::vector<std::shared_ptr<Drafter>>> load_drafters(const DrafterOptions& options, const DrafterFile* file,
-                                                            Runner& runner) {
+                                                            Runner& runner, const Tokenizer& tokenizer) {
   std::vector<std::shared_ptr<Drafter>> drafters;
   const auto store = std::make_shared<NgramStore>();
   if (options.with == DraftWith::kAuto || options.with == DraftWith::kNgram) {
     drafters.push_back(std::make_shared<NgramDrafter>(store, kMostDrafted));
   }
-  if (file == nullptr) return drafters;
-  DSPARK_TRY(
-      std::unique_ptr<DsparkDrafter> drafter,
-      DsparkDrafter::load(
-          file->file, runner.model(), runner.pool(), runner.isa(), store,
-          {.kv_type = runner.kv_type(), .kv_offset = runner.kv().draft_offset(), .target_digest = runner.digest()}));
-  log(LogLevel::kInfo, "drafter {}: {} layers, blocks of {}", file->file.tensors().path(), file->config.backbone.layers,
-      file->config.block_size);
-  drafters.push_back(std::move(drafter));
+  if (file != nullptr) {
+    auto drafter = DsparkDrafter::load(
+        file->file, runner.model(), runner.pool(), runner.isa(), store,
+        {.kv_type = runner.kv_type(), .kv_offset = runner.kv().draft_offset(), .target_digest = runner.digest()});
+    if (drafter.ok()) {
+      log(LogLevel::kInfo, "drafter {}: {} layers, blocks of {}", file->file.tensors().path(),
+          file->config.backbone.layers, file->config.block_size);
+      drafters.push_back(std::move(*drafter));
+    } else if (insists(options)) {
+      return drafter.error();
+    } else {
+      log(LogLevel::kWarning, "no DSpark drafter: {}", drafter.error().message);
+    }
+  }
+  if (!options.model.empty() && (options.with == DraftWith::kAuto || options.with == DraftWith::kModel)) {
+    DSPARK_TRY(std::shared_ptr<Drafter> drafter, load_model_drafter(options.model, runner, tokenizer));
+    drafters.push_back(std::move(drafter));
+  }
   return drafters;
 }
 

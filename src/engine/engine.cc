@@ -183,12 +183,15 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   if (!options.decision_log.empty()) {
     DSPARK_TRY(loop.decisions, DecisionLog::open(options.decision_log));
   }
-  DSPARK_TRY(loop.drafters, load_drafters(options.drafter, drafter ? &*drafter : nullptr, *engine->runner_));
+  DSPARK_TRY(loop.drafters,
+             load_drafters(options.drafter, drafter ? &*drafter : nullptr, *engine->runner_, engine->tokenizer_));
   const auto costly = std::ranges::find_if(loop.drafters, [](const auto& each) { return each->costs_time(); });
   if (options.speculation.enabled && !loop.drafters.empty()) {
-    DSPARK_TRY(loop.cost,
-               known_costs(options.costs, *engine->runner_, costly == loop.drafters.end() ? nullptr : costly->get(),
-                           drafter ? &drafter->digest : nullptr));
+    // A draft model is told apart by its name: one that has changed since is corrected by the first steps.
+    const Sha256Digest named = sha256(options.drafter.model);
+    const Sha256Digest* digest = drafter ? &drafter->digest : costly != loop.drafters.end() ? &named : nullptr;
+    DSPARK_TRY(loop.cost, known_costs(options.costs, *engine->runner_,
+                                      costly == loop.drafters.end() ? nullptr : costly->get(), digest));
   }
   if (options.watch) {
     for (auto& each : loop.drafters) each = options.watch(each, engine->config().vocab);

@@ -112,8 +112,31 @@ struct LoopSetting {
   int threads = 2;
   int64_t kv_blocks = 4000;
   int kv_shards = 1;
-  std::string drafter = {};  // file of a DSpark drafter that drafts, too, behind those of `loop`
+  std::string draft_model = {};  // file of a model that drafts, too, behind all others
+  std::string drafter = {};      // file of a DSpark drafter that drafts, too, behind those of `loop`
+  // Stands between each drafter and the loop.
+  std::function<std::shared_ptr<Drafter>(std::shared_ptr<Drafter>)> watch = {};
   StepLoopOptions loop = {};
+};
+
+// What follows each beginning of sequences whose answers are known: for drafters that are always right, or wrong on
+// purpose.
+class KnownAnswers {
+ public:
+  void add(std::vector<int32_t> prompt, const std::vector<int32_t>& answer) {
+    for (size_t t = 0; t < answer.size(); ++t) {
+      next_[prompt] = {answer.begin() + static_cast<ptrdiff_t>(t), answer.end()};
+      prompt.push_back(answer[t]);
+    }
+  }
+  // Empty for what is not known.
+  std::vector<int32_t> after(std::span<const int32_t> tokens) const {
+    const auto found = next_.find({tokens.begin(), tokens.end()});
+    return found == next_.end() ? std::vector<int32_t>() : found->second;
+  }
+
+ private:
+  std::map<std::vector<int32_t>, std::vector<int32_t>> next_;
 };
 
 // Drafts what a function says follows the tokens, and is sure of it.
@@ -162,10 +185,15 @@ class LoopUnderTest {
     runner = Runner::create(*file, options);
     DSPARK_CHECK(runner.ok(), "{}", runner.error().message);
     runner_ = std::move(*runner);
-    if (drafter) {
-      auto loaded = load_drafters(drafting, &*drafter, *runner_);
+    const auto add_drafters = [&](const DrafterOptions& with) {
+      auto loaded = load_drafters(with, drafter && with.model.empty() ? &*drafter : nullptr, *runner_, *tokenizer_);
       DSPARK_CHECK(loaded.ok(), "{}", loaded.error().message);
       for (auto& each : *loaded) setting.loop.drafters.push_back(std::move(each));
+    };
+    if (drafter) add_drafters(drafting);
+    if (!setting.draft_model.empty()) add_drafters({.with = DraftWith::kModel, .model = setting.draft_model});
+    if (setting.watch) {
+      for (auto& each : setting.loop.drafters) each = setting.watch(each);
     }
     if (setting.loop.context == 0) setting.loop.context = runner_->config().context;
     for (int32_t id = 0; id < tokenizer_->size(); ++id) {

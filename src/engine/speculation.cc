@@ -42,7 +42,7 @@ class Stopwatch {
 }  // namespace
 
 Speculation::Speculation(SpeculationOptions options, std::vector<std::shared_ptr<Drafter>> drafters)
-    : options_(options), drafters_(std::move(drafters)) {}
+    : options_(options), drafters_(std::move(drafters)), experience_(drafters_.size()) {}
 
 void Speculation::propose(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost) {
   draft_rows_ = 0;
@@ -59,7 +59,7 @@ void Speculation::propose(std::span<Speculated* const> choices, const StepBase& 
       for (size_t drafter = 0; drafter < drafters_.size(); ++drafter) {
         if (drafters_[drafter]->costs_time() != costs_time) continue;
         std::vector<int> lengths = most_of(choices, drafter);
-        if (costs_time && options_.fixed < 0) plan_lengths(choices, base, cost, &lengths);
+        if (costs_time && options_.fixed < 0) plan_lengths(choices, base, cost, drafter, &lengths);
         ask(choices, drafter, lengths);
       }
     }
@@ -81,7 +81,7 @@ std::vector<int> Speculation::most_of(std::span<Speculated* const> choices, size
 
 // Shortens what may be drafted to what should pay; now and then a draft is made to see whether that is still so.
 void Speculation::plan_lengths(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost,
-                               std::vector<int>* lengths) {
+                               size_t drafter, std::vector<int>* lengths) {
   const Stopwatch watch(&stats_.plan_seconds);
   std::vector<std::vector<float>> at_hand;
   std::vector<std::vector<std::span<const float>>> recent;
@@ -90,7 +90,7 @@ void Speculation::plan_lengths(std::span<Speculated* const> choices, const StepB
   for (size_t i = 0; i < choices.size(); ++i) {
     at_hand.push_back(survival_of(choices[i]->draft));
     situations.push_back(DraftExperience::situation(choices[i]->bucket, at_hand.back()));
-    recent.push_back(experience_.recent(choices[i]->id, situations.back()));
+    recent.push_back(experience_[drafter].recent(choices[i]->id, situations.back()));
   }
   for (size_t i = 0; i < choices.size(); ++i) {
     prospects.push_back({at_hand[i], recent[i], static_cast<int>(choices[i]->tokens.size()) - 1, (*lengths)[i]});
@@ -105,7 +105,7 @@ void Speculation::plan_lengths(std::span<Speculated* const> choices, const StepB
     if ((*lengths)[i] > 0) drafted.push_back(situations[i]);
     stats_.left_out += (*lengths)[i] == 0;
   }
-  for (const int situation : experience_.due(present, drafted)) {
+  for (const int situation : experience_[drafter].due(present, drafted)) {
     for (size_t i = 0; i < choices.size(); ++i) {
       if (situations[i] != situation || most[i] == 0) continue;
       (*lengths)[i] = most[i];
@@ -158,7 +158,7 @@ void Speculation::take(Speculated& choice, DraftRequest& request, size_t drafter
   if (request.broken || !std::ranges::all_of(request.draft, finite)) return give_up(known, choice.id, drafter);
   if (drafters_[drafter]->costs_time()) {
     const int situation = DraftExperience::situation(choice.bucket, survival_of(choice.draft));
-    experience_.learn(choice.id, situation, survival_of(request.draft));
+    experience_[drafter].learn(choice.id, situation, survival_of(request.draft));
   }
   if (promise(request.draft) <= promise(choice.draft)) return;
   choice.draft = std::move(request.draft);
@@ -183,8 +183,8 @@ void Speculation::cut(std::span<Speculated* const> choices, const StepBase& base
   }
   StepBase whole = base;
   whole.draft_rows += draft_rows_;
-  plan_ = plan_verification(sequences, whole, cost,
-                            {.most_each = options_.most_tokens, .fixed = options_.fixed, .floor = options_.floor});
+  plan_ = probe_.plan(sequences, whole, cost,
+                      {.most_each = options_.most_tokens, .fixed = options_.fixed, .floor = options_.floor});
   for (size_t i = 0; i < choices.size(); ++i) {
     Choice& known = choices_[choices[i]->id];
     known.proposal.verified = plan_.depths[i];
@@ -240,7 +240,7 @@ void Speculation::cost_was_off(double factor) {
 
 void Speculation::release(uint64_t id) {
   choices_.erase(id);
-  experience_.release(id);
+  for (DraftExperience& each : experience_) each.release(id);
   for (auto& drafter : drafters_) drafter->release(id);
 }
 

@@ -19,6 +19,7 @@
 #include "draft/drafter.h"
 #include "engine/speculation_stats.h"
 #include "schedule/cost_model.h"
+#include "schedule/cut_probe.h"
 #include "schedule/draft_experience.h"
 #include "schedule/draft_health.h"
 #include "schedule/draft_plan.h"
@@ -93,7 +94,7 @@ class Speculation {
 
   // Tokens that each choice may have from the drafter; 0: it is not asked.
   std::vector<int> most_of(std::span<Speculated* const> choices, size_t drafter);
-  void plan_lengths(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost,
+  void plan_lengths(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost, size_t drafter,
                     std::vector<int>* lengths);
   void ask(std::span<Speculated* const> choices, size_t drafter, std::span<const int> lengths);
   void take(Speculated& choice, DraftRequest& request, size_t drafter);
@@ -104,8 +105,9 @@ class Speculation {
   SpeculationOptions options_;
   std::vector<std::shared_ptr<Drafter>> drafters_;
   std::unordered_map<uint64_t, Choice> choices_;
-  DraftExperience experience_;  // of the drafter that costs time
+  std::vector<DraftExperience> experience_;  // of each drafter; only of those that cost time
   std::vector<DraftRequest> requests_;
+  CutProbe probe_;
   VerifyPlan plan_;
   int draft_rows_ = 0;
   double draft_ms_ = 0.0;

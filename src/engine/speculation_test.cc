@@ -19,6 +19,7 @@ class Fixed final : public Drafter {
 
   std::string_view name() const override { return "fixed"; }
   int max_tokens() const override { return 8; }
+  bool costs_time() const override { return costs; }
   void propose(std::span<DraftRequest* const> requests) override {
     for (DraftRequest* request : requests) {
       asked.push_back(request->sequence);
@@ -31,7 +32,7 @@ class Fixed final : public Drafter {
   void verified(const VerifiedDraft& result) override { heard.emplace_back(result.draft.size(), result.accepted); }
   void release(uint64_t sequence) override { released.push_back(sequence); }
 
-  bool broken = false;
+  bool broken = false, costs = false;
   std::vector<uint64_t> asked, released;
   std::vector<std::pair<size_t, int>> heard;
 
@@ -144,6 +145,69 @@ TEST(Speculation, CountsByPlace) {
   EXPECT_THAT(std::vector<int64_t>(stats.verified.begin(), stats.verified.begin() + 4), ElementsAre(3, 3, 3, 0));
   EXPECT_THAT(std::vector<int64_t>(stats.accepted.begin(), stats.accepted.begin() + 4), ElementsAre(2, 1, 1, 0));
   EXPECT_NEAR(stats.expected_accepted, 3 * 2.4, 1e-5);
+}
+
+size_t drafted_by(const std::vector<std::vector<int32_t>>& drafts) {
+  size_t sum = 0;
+  for (const auto& draft : drafts) sum += draft.size();
+  return sum;
+}
+
+// Rows are cheap for a few and dear for many: alone everything is drafted, in a crowd nothing.
+CostModel ridge_at(int ridge, double slope = 1.0) {
+  std::vector<CostPoint> points;
+  for (int rows = 1; rows <= 1024; ++rows)
+    points.push_back({rows, 4.0 + 0.01 * rows + slope * std::max(0, rows - ridge)});
+  return *CostModel::create(points, {.draft_ms = 0.5, .draft_row_ms = 0.01});
+}
+
+// From one sequence to 96 and back: who stays drafts again as soon as there is room.
+TEST(Speculation, DraftsComeBackAsTheLoadGoes) {
+  auto drafter = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.8f, 0.7f, 0.6f});
+  drafter->costs = true;
+  Speculation speculation({}, {drafter});
+  const CostModel cost = ridge_at(12);
+  const auto step = [&](int count) {
+    const auto drafts = Bench().drafts(speculation, cost, count);
+    for (size_t i = 0; i < drafts.size(); ++i) speculation.verified(i + 1, static_cast<int>(drafts[i].size()));
+    return drafted_by(drafts);
+  };
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(step(1), 4u);
+  std::vector<size_t> up(97), down(97);
+  for (int count = 1; count <= 96; ++count) {
+    for (int i = 0; i < 3; ++i) up[static_cast<size_t>(count)] = step(count);
+  }
+  EXPECT_LT(up[96], 5u);  // a draft now and then, to see
+  for (int count = 96; count >= 1; --count) {
+    for (int i = 0; i < 3; ++i) down[static_cast<size_t>(count)] = step(count);
+    speculation.release(static_cast<uint64_t>(count));
+  }
+  EXPECT_EQ(down[1], 4u);
+  for (size_t count = 1; count <= 4; ++count) EXPECT_GE(down[count], up[count]) << count;
+}
+
+// Rows become so dear that nothing is drafted, then cheap again: the next step drafts as before.
+TEST(Speculation, ABudgetOfNothingIsOverAtOnceWhenRowsAreCheapAgain) {
+  auto drafter = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.8f, 0.7f});
+  drafter->costs = true;
+  Speculation speculation({}, {drafter});
+  const CostModel cheap = ridge_at(100), dear = ridge_at(1, 20.0);
+  const auto step = [&](const CostModel& cost) {
+    const auto drafts = Bench().drafts(speculation, cost, 2);
+    for (size_t i = 0; i < drafts.size(); ++i) speculation.verified(i + 1, static_cast<int>(drafts[i].size()));
+    return drafted_by(drafts);
+  };
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(step(cheap), 6u);
+  size_t meanwhile = 0;
+  for (int i = 0; i < 200; ++i) meanwhile += step(dear);
+  EXPECT_LT(meanwhile, 10u);
+  EXPECT_EQ(step(cheap), 6u);
+}
+
+TEST(Speculation, AWrongCostModelIsCounted) {
+  Speculation speculation({}, {});
+  speculation.cost_was_off(2.5);
+  EXPECT_EQ(speculation.stats().cost_alarms, 1);
 }
 
 TEST(Speculation, WhoHasEndedIsForgotten) {

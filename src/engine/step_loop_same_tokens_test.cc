@@ -111,22 +111,15 @@ TEST(SameTokensUnderPreemption, WhateverTheMemory) {
 
 // Guesses at the next tokens of an answer: right, wrong, or right and then wrong.
 TEST_F(SameTokens, WhateverIsGuessed) {
-  std::map<std::vector<int32_t>, std::vector<int32_t>> next;  // behind prompt and answer so far, by the first choice
-  for (size_t i = 0; i < requests_.size(); ++i) {
-    const std::vector<int32_t>& answer = expected_[i].choices[0].tokens;
-    std::vector<int32_t> tokens = requests_[i].prompt;
-    for (size_t t = 0; t < answer.size(); ++t) {
-      next[tokens] = {answer.begin() + static_cast<ptrdiff_t>(t), answer.end()};
-      tokens.push_back(answer[t]);
-    }
-  }
+  KnownAnswers known;  // of the first choices
+  for (size_t i = 0; i < requests_.size(); ++i) known.add(requests_[i].prompt, expected_[i].choices[0].tokens);
   for (const int right : {0, 2, 100}) {
     LoopSetting setting = checked(2, 64);
     setting.kv_blocks = 40;
     setting.loop.speculation.fixed = 5;
-    setting.loop.drafters = {std::make_shared<ScriptedDrafter>([&next, right](std::span<const int32_t> tokens) {
-      const auto found = next.find({tokens.begin(), tokens.end()});
-      std::vector<int32_t> out = found == next.end() ? std::vector<int32_t>{1, 2, 3} : found->second;
+    setting.loop.drafters = {std::make_shared<ScriptedDrafter>([&known, right](std::span<const int32_t> tokens) {
+      std::vector<int32_t> out = known.after(tokens);
+      if (out.empty()) out = {1, 2, 3};
       out.resize(5, 7);
       for (size_t i = static_cast<size_t>(right); i < out.size(); ++i) out[i] = (out[i] + 1) % 200;
       return out;

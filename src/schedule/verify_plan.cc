@@ -79,7 +79,9 @@ VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const S
     add(next, sequences[static_cast<size_t>(next.sequence)], &shape);
     tokens += static_cast<double>(next.survival);
     const double ms = cost.ms(shape), rate = tokens / (ms - prompts_ms);
-    const bool better = limits.fixed > 0 ? i + 1 == candidates.size() : rate > best_rate;
+    const bool better = limits.budget >= 0 ? static_cast<int>(i) < limits.budget
+                        : limits.fixed > 0 ? i + 1 == candidates.size()
+                                           : rate > best_rate;
     if (!better) continue;
     best_rate = rate;
     plan.budget = static_cast<int>(i) + 1;

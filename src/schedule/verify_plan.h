@@ -32,6 +32,7 @@ struct StepBase {
 struct VerifyLimits {
   int most_each = 1 << 20;  // drafted tokens of one sequence
   int fixed = -1;           // so many of each sequence that has them, without a plan; -1: planned
+  int budget = -1;          // so many of all sequences together, likeliest first, whether they pay or not; -1: planned
   double floor = 0.0;       // tokens less likely than this to survive are never verified
 };
 

@@ -210,7 +210,8 @@ class Proof {
 
 Result<ExitCode> cmd_prove(const Invocation& call) {
   const Settings& settings = call.settings;
-  DSPARK_TRY(const EngineOptions asked, engine_options(settings));
+  DSPARK_TRY(EngineOptions asked, engine_options(settings));
+  asked.costs.measure = false;  // plans learn from the first steps: what they are like must not matter
   ProofScope scope = {.quick = settings.get<"quick">(),
                       .guesses = asked.speculation.enabled && asked.drafter.with != DraftWith::kNone,
                       .dspark = false,

@@ -69,7 +69,16 @@ Result<DrafterOptions> drafter_options(const Settings& settings, bool speculates
   DSPARK_TRY(options.with, draft_with_from_name(settings.get<"draft-with">()));
   options.file = settings.get<"drafter">();
   options.folders = drafter_folders();
-  if (!options.file.empty() && (options.with == DraftWith::kNgram || options.with == DraftWith::kNone)) {
+  options.model = settings.get<"draft-model">();  // a path once engine_options has fetched it
+  if (options.with == DraftWith::kModel && options.model.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--draft-with model needs a model: name it with --draft-model MODEL");
+  }
+  if (!options.model.empty() && options.with != DraftWith::kModel && options.with != DraftWith::kAuto) {
+    return make_error(ErrorCode::kInvalidArgument, "--draft-model names a model, --draft-with {} asks for none",
+                      settings.get<"draft-with">());
+  }
+  if (!options.file.empty() && (options.with != DraftWith::kAuto && options.with != DraftWith::kDspark)) {
     return make_error(ErrorCode::kInvalidArgument, "--drafter names a drafter, --draft-with {} asks for none",
                       settings.get<"draft-with">());
   }
@@ -137,6 +146,9 @@ Result<EngineOptions> engine_options(const Settings& settings) {
   DSPARK_TRY(options.drafter, drafter_options(settings, options.speculation.enabled));
   options.max_queue = static_cast<int>(settings.get<"max-queue">());
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));
+  if (!options.drafter.model.empty() && options.drafter.with != DraftWith::kNone) {
+    DSPARK_TRY(options.drafter.model, local_model(options.drafter.model));
+  }
   return options;
 }
 
