@@ -290,7 +290,7 @@ class Run(unittest.TestCase):
         self.assertEqual(drafted["tokens"], plain["tokens"])
         self.assertGreater(drafted["accepted"], 20)
         self.assertEqual(drafted["accepted"], drafted["drafted"])  # it drafts for itself
-        other = MODELS / ("gemma3/gemma3.gguf" if self.MODEL == Run.MODEL else "llama/llama.gguf")
+        other = MODELS / ("quant/quant-q8_0.gguf" if self.MODEL == Run.MODEL else "llama/llama.gguf")
         done = dspark("run", "-m", self.MODEL, *request, "--draft-model", other)
         self.assertEqual(done.returncode, 4)
         self.assertIn(b"name a model of the same family with --draft-model", done.stderr)
