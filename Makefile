@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-clients check bench bench-peers bench-serve bench-spec asan tsan golden fuzz help packages packages-dev configure
+.PHONY: build run test test-all test-clients test-page check bench bench-peers bench-serve bench-spec asan tsan golden fuzz help packages packages-dev configure
 
 FUZZ_SECONDS ?= 600
 PROMPTS ?= ../shared/data/prompts
@@ -33,8 +33,11 @@ test: configure  ## build and run all tests, those on the real default model inc
 test-clients: build  ## run the openai client, guidellm and aiperf (from PyPI) against the server
 	@scripts/test-clients.sh
 
+test-page: build  ## test the server's page in Debian's chromium, driven by Playwright (from PyPI)
+	@scripts/test-page.sh
+
 test-all: export DSPARK_TEST_LONG = 1
-test-all: check test test-clients asan tsan  ## all of check, test (with the long comparisons), asan and tsan
+test-all: check test test-clients test-page asan tsan  ## all of check, test (with the long comparisons), asan and tsan
 
 check: packages-dev configure  ## format, includes, file openers, instruction-set leaks, clang-tidy on changed files (CHECK_ALL=1: on all)
 	@scripts/check.sh

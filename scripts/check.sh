@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The checks that need no test run (`make check`): format, includes and file openers, symbols of the instruction-set
-# files, and clang-tidy on the files that differ from the base (DSPARK_CHECK_BASE, default origin/main), or with
+# files, alert rules, and clang-tidy on the files that differ from the base (DSPARK_CHECK_BASE, default origin/main), or with
 # CHECK_ALL=1 on all of them (about 20 s of one core a file).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,6 +16,10 @@ scripts/check-includes.py
 echo "check: instruction-set symbols"
 cmake --build --preset release --target dspark_kernels >/dev/null
 scripts/check-isa-symbols.sh build
+
+echo "check: alert rules"
+promtool check rules deploy/alerts.yml >/dev/null
+promtool test rules deploy/alerts_test.yml >/dev/null
 
 if [ "${CHECK_ALL:-}" = 1 ]; then
   mapfile -t linted < <(git ls-files --cached --others --exclude-standard 'src/*.cc')

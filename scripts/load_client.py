@@ -6,7 +6,10 @@ read afterwards. No HTTP library, one connection a request.
 import asyncio
 import dataclasses
 import json
+import random
+import ssl
 import time
+import urllib.parse
 
 
 @dataclasses.dataclass
@@ -112,23 +115,31 @@ def read_reply(sent, pieces):
 
 
 class Target:
-    """Where requests go."""
+    """Where requests go; `more` belongs to every request."""
 
-    def __init__(self, port, host="127.0.0.1"):
-        self.host, self.port = host, port
+    def __init__(self, port, host="127.0.0.1", path="", tls=False, api_key="", **more):
+        self.host, self.port, self.path, self.api_key, self.more = host, port, path, api_key, more
+        self.tls = ssl.create_default_context() if tls else None
+
+    @classmethod
+    def of_url(cls, url, api_key="", **more):
+        parts = urllib.parse.urlsplit(url)
+        tls = parts.scheme == "https"
+        return cls(parts.port or (443 if tls else 80), parts.hostname, parts.path.rstrip("/"), tls, api_key, **more)
 
     def _bytes(self, path, body):
         payload = json.dumps(body).encode()
-        return (f"POST {path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n"
+        key = f"Authorization: Bearer {self.api_key}\r\n" if self.api_key else ""
+        return (f"POST {self.path}{path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n{key}"
                 f"Content-Length: {len(payload)}\r\nConnection: close\r\n\r\n").encode() + payload
 
     async def chat(self, messages, max_tokens, **more):
         """(time sent, pieces) of a streamed chat; read_reply makes a Reply of it."""
         body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0, "stream": True,
-                "stream_options": {"include_usage": True}} | more
+                "stream_options": {"include_usage": True}} | self.more | more
         request = self._bytes("/v1/chat/completions", body)
         _, protocol = await asyncio.get_running_loop().create_connection(lambda: _Connection(request), self.host,
-                                                                         self.port)
+                                                                         self.port, ssl=self.tls)
         await protocol.done
         return protocol.sent, protocol.pieces
 
@@ -143,19 +154,45 @@ class LoadResult:
     client_cpu_seconds: float
 
 
+def _measured(work):
+    """Runs `work`, which adds what it gets to a list."""
+    async def run():
+        out, start, cpu = [], time.perf_counter(), time.process_time()
+        await work(out)
+        return out, time.perf_counter() - start, time.process_time() - cpu
+
+    raw, seconds, cpu = asyncio.run(run())
+    return LoadResult([read_reply(*one) for one in raw], seconds, cpu)
+
+
 def closed_loop(target, conversations, clients, max_tokens):
     """Each client sends its next conversation when it has the answer to its last; all conversations are sent once, in
     order."""
-    async def run():
-        waiting, out = iter(conversations), []
+    async def work(out):
+        waiting = iter(conversations)
 
         async def client():
             for messages in waiting:
                 out.append(await target.chat(messages, max_tokens))
 
-        start, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(*(client() for _ in range(clients)))
-        return out, time.perf_counter() - start, time.process_time() - cpu
 
-    raw, seconds, cpu = asyncio.run(run())
-    return LoadResult([read_reply(*one) for one in raw], seconds, cpu)
+    return _measured(work)
+
+
+def poisson_arrivals(target, conversations, rate, max_tokens, seed=1):
+    """Sends each conversation when its time has come, whatever runs: `rate` a second on average, gaps exponential."""
+    draw = random.Random(seed)
+
+    async def work(out):
+        async def ask(messages, delay):
+            await asyncio.sleep(delay)
+            out.append(await target.chat(messages, max_tokens))
+
+        delay, waiting = 0.0, []
+        for messages in conversations:
+            delay += draw.expovariate(rate)
+            waiting.append(ask(messages, delay))
+        await asyncio.gather(*waiting)
+
+    return _measured(work)

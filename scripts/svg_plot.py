@@ -19,8 +19,9 @@ def _number(value):
     return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:g}"
 
 
-def line_plot(title, x_label, y_label, series, log_y=False):
-    """SVG text. `series`: name -> [(x, y), ...]; x is spaced by its logarithm, with a tick at every x that occurs."""
+def line_plot(title, x_label, y_label, series, log_y=False, few_ticks=False):
+    """SVG text. `series`: name -> [(x, y), ...]; x is spaced by its logarithm, with a tick at every x that occurs, or
+    with few_ticks at round numbers."""
     points = [p for line in series.values() for p in line if p[1] > 0 or not log_y]
     xs = sorted({x for x, _ in points})
     top = max(y for _, y in points) * 1.08
@@ -40,7 +41,7 @@ def line_plot(title, x_label, y_label, series, log_y=False):
         _, py = at(xs[0], y)
         out.append(f'<path d="M{LEFT} {py:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
                    f'<text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{_number(y)}</text>')
-    for x in xs:
+    for x in _ticks(xs[0], xs[-1], True) if few_ticks else xs:
         px, _ = at(x, top)
         out.append(f'<text x="{px:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{_number(x)}</text>')
     out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - BOTTOM + 34}" text-anchor="middle">'

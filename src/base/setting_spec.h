@@ -26,6 +26,10 @@ enum class Command : uint8_t {
   kRun,
   kServe,
   kCacheStats,
+  kCheckEnv,
+  kDebug,
+  kTune,
+  kTop,
   kTokenize,
   kTemplate,
   kScore,
@@ -43,8 +47,9 @@ enum class Command : uint8_t {
   kConfig,
 };
 inline constexpr std::array kCommandNames = std::to_array<std::string_view>(
-    {"run", "serve", "cache-stats", "tokenize", "template", "score", "inspect", "pull", "models", "bench", "synth",
-     "sim", "convert-drafter", "data", "train", "eval", "prove", "config"});
+    {"run",   "serve",   "cache-stats", "check-env", "debug", "tune",  "top", "tokenize",        "template",
+     "score", "inspect", "pull",        "models",    "bench", "synth", "sim", "convert-drafter", "data",
+     "train", "eval",    "prove",       "config"});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -55,17 +60,25 @@ template <class... Commands>
 constexpr CommandSet on(Commands... commands) {
   return {((1u << static_cast<unsigned>(commands)) | ...)};
 }
+constexpr CommandSet operator|(CommandSet a, CommandSet b) { return {a.bits | b.bits}; }
 inline constexpr CommandSet kAllCommands = {(1u << kCommandNames.size()) - 1};
+// Those that look at what a server would do on this machine.
+inline constexpr CommandSet kTrialCommands = on(Command::kCheckEnv, Command::kDebug, Command::kTune);
 // Those that compute with a model.
 inline constexpr CommandSet kEngineCommands =
     on(Command::kRun, Command::kServe, Command::kScore, Command::kBench, Command::kData, Command::kTrain,
-       Command::kEval, Command::kProve, Command::kConfig);
+       Command::kEval, Command::kProve, Command::kConfig) |
+    kTrialCommands;
 // Those that answer requests.
 inline constexpr CommandSet kServingCommands =
-    on(Command::kRun, Command::kServe, Command::kBench, Command::kEval, Command::kProve, Command::kConfig);
+    on(Command::kRun, Command::kServe, Command::kBench, Command::kEval, Command::kProve, Command::kConfig) |
+    kTrialCommands;
 inline constexpr CommandSet kServerCommands = on(Command::kServe, Command::kConfig);
-// The server, and those that ask it something.
-inline constexpr CommandSet kAddressCommands = on(Command::kServe, Command::kCacheStats, Command::kConfig);
+// Those that ask a running server something.
+inline constexpr CommandSet kClientCommands =
+    on(Command::kCacheStats, Command::kTop, Command::kBench, Command::kConfig);
+// These and the server.
+inline constexpr CommandSet kAddressCommands = kClientCommands | on(Command::kServe);
 
 struct SettingSpec {
   // --max-tokens on the command line, DSPARK_MAX_TOKENS in the environment, max_tokens in the file.
@@ -82,6 +95,7 @@ struct SettingSpec {
   bool flag_only = false;    // says what one call does (a prompt, a file), so no variable or key sets it
   bool live = false;         // a running server can change it
   bool tokens = false;       // can change the tokens of a request
+  bool secret = false;       // its value is never shown
   std::string_view value{};  // what stands for the value in help: "FILE"; empty: from the type
   std::string_view help{};
 };

@@ -178,6 +178,12 @@ class SettingsLoader {
 
 Result<LoadedSettings> load_settings(const SettingSources& sources) { return SettingsLoader(sources).load(); }
 
+Settings Settings::with(size_t index, SettingEntry entry) const {
+  Settings out = *this;
+  out.entries_[index] = std::move(entry);
+  return out;
+}
+
 std::string_view source_name(SettingSource source) {
   switch (source) {
     case SettingSource::kDefault:
@@ -188,6 +194,8 @@ std::string_view source_name(SettingSource source) {
       return "environment";
     case SettingSource::kFlag:
       return "flag";
+    case SettingSource::kLive:
+      return "live";
   }
   return "";
 }

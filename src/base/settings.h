@@ -1,5 +1,6 @@
 // The effective settings: flag > environment > configuration file > default, each value with where it came from.
-// Built once at the start by the main thread; a Settings is immutable afterwards and may be read by any thread.
+// Built once at the start by the main thread; a Settings is immutable afterwards and may be read by any thread. What a
+// running server changes is a new Settings (server/live_config.h).
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace dspark {
 
-enum class SettingSource { kDefault, kFile, kEnvironment, kFlag };
+enum class SettingSource { kDefault, kFile, kEnvironment, kFlag, kLive };  // the stronger later
 std::string_view source_name(SettingSource source);
 
 // One line of the effective configuration.
@@ -49,6 +50,8 @@ class Settings {
     return entries_[setting_index(name.view())].source != SettingSource::kDefault;
   }
   const SettingEntry& entry(size_t index) const { return entries_[index]; }  // index in kSettings
+  // These settings but for one of them, whose value is valid.
+  Settings with(size_t index, SettingEntry entry) const;
 
  private:
   friend class SettingsLoader;

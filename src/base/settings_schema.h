@@ -1,5 +1,5 @@
 // The one table of settings: every flag, DSPARK_* variable and key of the configuration file is described here, once;
-// those of speculation are in settings_speculation.h.
+// those of speculation are in settings_speculation.h, those of operators in settings_operator.h.
 // Help, parsing, validation and `dspark config` are derived from it. Constant data, any thread.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/setting_spec.h"
+#include "base/settings_operator.h"
 #include "base/settings_speculation.h"
 
 namespace dspark {
@@ -28,7 +29,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "false",
      .commands = on(Command::kRun, Command::kCacheStats, Command::kTokenize, Command::kTemplate, Command::kScore,
                     Command::kInspect, Command::kPull, Command::kModels, Command::kBench, Command::kSim, Command::kEval,
-                    Command::kProve, Command::kConfig),
+                    Command::kProve, Command::kConfig) |
+                 kTrialCommands,
      .flag_only = true,
      .help = "print JSON for a program to read"},
 
@@ -36,7 +38,7 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
     {.name = "prompt",
      .letter = 'p',
      .type = SettingType::kString,
-     .commands = on(Command::kRun),
+     .commands = on(Command::kRun, Command::kDebug),
      .flag_only = true,
      .help = "the prompt; with neither -p nor -f, a terminal chats and anything else is read as the prompt"},
     {.name = "file",
@@ -75,7 +77,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "smollm2-135m",
      .commands = on(Command::kRun, Command::kServe, Command::kTokenize, Command::kTemplate, Command::kScore,
                     Command::kInspect, Command::kBench, Command::kConvertDrafter, Command::kData, Command::kTrain,
-                    Command::kEval, Command::kProve, Command::kConfig),
+                    Command::kEval, Command::kProve, Command::kConfig) |
+                 kTrialCommands,
      .tokens = true,
      .value = "MODEL",
      .help = "a name that `dspark models` lists, a GGUF file, a Hugging Face folder, or a URL of a GGUF file"},
@@ -92,7 +95,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
                  "q6_k", "iq4_nl", "iq4_xs"},
      .commands = on(Command::kRun, Command::kServe, Command::kScore, Command::kInspect, Command::kBench,
                     Command::kConvertDrafter, Command::kData, Command::kTrain, Command::kEval, Command::kProve,
-                    Command::kConfig),
+                    Command::kConfig) |
+                 kTrialCommands,
      .tokens = true,
      .value = "TYPE",
      .help = "type to which float matrices are quantised when the model is loaded, or a drafter is written"},
@@ -101,7 +105,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "f16",
      .choices = {"f32", "f16", "bf16", "q8_0"},
      .commands = on(Command::kRun, Command::kServe, Command::kScore, Command::kInspect, Command::kBench, Command::kData,
-                    Command::kTrain, Command::kProve, Command::kConfig),
+                    Command::kTrain, Command::kProve, Command::kConfig) |
+                 kTrialCommands,
      .tokens = true,
      .value = "TYPE",
      .help = "type of the cached keys and values"},
@@ -131,7 +136,9 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "0",
      .min = 0,
      .max = 1 << 24,
-     .commands = on(Command::kRun, Command::kServe, Command::kScore, Command::kData, Command::kTrain, Command::kConfig),
+     .commands =
+         on(Command::kRun, Command::kServe, Command::kScore, Command::kData, Command::kTrain, Command::kConfig) |
+         kTrialCommands,
      .help = "positions that a sequence may have; 0: what the model was trained for"},
 
     // The machine.
@@ -142,7 +149,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .min = 0,
      .max = 1024,
      .commands = on(Command::kRun, Command::kServe, Command::kTokenize, Command::kScore, Command::kBench,
-                    Command::kData, Command::kTrain, Command::kProve, Command::kConfig),
+                    Command::kData, Command::kTrain, Command::kProve, Command::kConfig) |
+                 kTrialCommands,
      .help = "threads that compute; 0: one for each core"},
     {.name = "pin",
      .type = SettingType::kBool,
@@ -170,6 +178,7 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "hybrid",
      .choices = {"hit-rate", "latency-aware", "hybrid"},
      .commands = kServingCommands,
+     .live = true,
      .help =
          "whose prompt is computed first: the largest cached part, the longest wait for its kind, or the fewest rows"},
     {.name = "step-budget",
@@ -178,10 +187,12 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .min = 0,
      .max = 65536,
      .commands = kServingCommands,
+     .live = true,
      .help = "rows of a step in which somebody decodes; 0: as many as keep answers flowing, from the measured cost"},
     {.name = "pool",
      .type = SettingType::kString,
      .commands = kServingCommands,
+     .live = true,
      .value = "SHARES",
      .help = "shares of a step's prompt rows promised to short and long prompts, like short:0.3,long:0.7"},
     {.name = "max-running",
@@ -197,6 +208,7 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .min = 1,
      .max = 1 << 20,
      .commands = kServingCommands,
+     .live = true,
      .help = "requests that may wait; more are refused"},
 
     // The server.
@@ -223,11 +235,6 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .commands = kServerCommands,
      .value = "FILE",
      .help = "who may ask, with tenants, limits and rights (docs/server.md); without it everybody may everything"},
-    {.name = "api-key",
-     .type = SettingType::kString,
-     .commands = on(Command::kCacheStats),
-     .value = "KEY",
-     .help = "what to show a server that wants a key; better as DSPARK_API_KEY, flags are seen by others"},
     {.name = "tls-cert",
      .type = SettingType::kString,
      .commands = kAddressCommands,
@@ -250,9 +257,9 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .help = "prompts to keep in the KV cache from the start, a line of JSON each: {\"prompt\"} or {\"messages\"}"},
     {.name = "access-log",
      .type = SettingType::kString,
-     .commands = kServerCommands,
+     .commands = kServerCommands | on(Command::kTune),
      .value = "FILE",
-     .help = "append a line of JSON for each request, without its text"},
+     .help = "append a line of JSON for each request, without its text; tune: the log to replay"},
     {.name = "log-prompts",
      .type = SettingType::kBool,
      .fallback = "false",
@@ -307,7 +314,7 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "0.8",
      .min = 0,
      .max = 1000,
-     .commands = on(Command::kRun, Command::kBench, Command::kEval, Command::kConfig),
+     .commands = on(Command::kRun, Command::kBench, Command::kEval, Command::kConfig) | on(Command::kDebug),
      .tokens = true,
      .help = "temperature; 0: always the likeliest token"},
     {.name = "top-k",
@@ -347,7 +354,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .type = SettingType::kInt,
      .fallback = "0",
      .commands = on(Command::kRun, Command::kSynth, Command::kSim, Command::kBench, Command::kEval, Command::kProve,
-                    Command::kConfig),
+                    Command::kConfig) |
+                 kTrialCommands,
      .tokens = true,
      .help = "seed of everything random: the same seed gives the same output"},
     {.name = "max-tokens",
@@ -356,7 +364,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "1024",
      .min = 1,
      .max = 1 << 24,
-     .commands = on(Command::kRun, Command::kData, Command::kBench, Command::kEval, Command::kProve, Command::kConfig),
+     .commands = on(Command::kRun, Command::kData, Command::kBench, Command::kEval, Command::kProve, Command::kConfig) |
+                 on(Command::kDebug),
      .tokens = true,
      .help = "tokens that an answer may have"},
     {.name = "stop",
@@ -428,17 +437,18 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "1",
      .min = 1,
      .max = 4096,
-     .commands = on(Command::kBench),
+     .commands = on(Command::kBench, Command::kDebug),
      .flag_only = true,
-     .help = "decode and requests: sequences at once"},
+     .help = "decode, requests and debug: sequences at once"},
     {.name = "prompt-len",
      .type = SettingType::kInt,
      .fallback = "0",
      .min = 0,
      .max = 1 << 24,
-     .commands = on(Command::kBench),
+     .commands = on(Command::kBench, Command::kDebug),
      .flag_only = true,
-     .help = "positions of each sequence before the measured steps (decode); length of the prompt, 0: 512 (prefill)"},
+     .help = "positions of each sequence before the measured steps (decode); length of the prompt, 0: 512 (prefill), "
+             "ours (debug)"},
     {.name = "steps",
      .type = SettingType::kInt,
      .fallback = "128",
@@ -658,9 +668,10 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
 
 // All settings, in the order of the tables.
 inline constexpr auto kSettings = [] {
-  std::array<SettingSpec, kGeneralSettings.size() + kSpeculationSettings.size()> all;
-  std::ranges::copy(kGeneralSettings, all.begin());
-  std::ranges::copy(kSpeculationSettings, all.begin() + kGeneralSettings.size());
+  std::array<SettingSpec, kGeneralSettings.size() + kSpeculationSettings.size() + kOperatorSettings.size()> all;
+  auto end = std::ranges::copy(kGeneralSettings, all.begin()).out;
+  end = std::ranges::copy(kSpeculationSettings, end).out;
+  std::ranges::copy(kOperatorSettings, end);
   return all;
 }();
 

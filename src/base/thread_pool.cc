@@ -109,6 +109,7 @@ void ThreadPool::work(uint32_t epoch) {
 }
 
 void ThreadPool::worker_main(int index, bool pin) {
+  pthread_setname_np(pthread_self(), "dspark-work");
   if (pin) pin_to_core(index);
   const FloatMode mode;
   uint32_t seen = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/noise.h"
+#include "engine/speculation_stats.h"
 
 namespace dspark {
 namespace {
@@ -49,9 +50,8 @@ Pool pool_of(const Request& request) {
 }
 
 int bucket_of(const Request& request) {
-  constexpr std::string_view kBuckets[] = {"other", "code", "json", "math", "chat"};
-  const auto* found = std::find(std::begin(kBuckets), std::end(kBuckets), request.bucket);
-  return found == std::end(kBuckets) ? 0 : static_cast<int>(found - std::begin(kBuckets));
+  const auto* found = std::ranges::find(kTaskBuckets, request.bucket);
+  return found == kTaskBuckets.end() ? 0 : static_cast<int>(found - kTaskBuckets.begin());
 }
 
 }  // namespace

@@ -1,7 +1,15 @@
 // See loop_stats.h.
 #include "engine/loop_stats.h"
 
+#include <algorithm>
+
 namespace dspark {
+
+void StepTimes::add(double step_seconds) {
+  const auto* bound = std::ranges::lower_bound(kStepBounds, step_seconds);
+  ++steps[static_cast<size_t>(bound - kStepBounds.begin())];
+  seconds += step_seconds;
+}
 
 LoopStats LoopStats::operator-(const LoopStats& earlier) const {
   LoopStats out = *this;

@@ -1,11 +1,26 @@
 // What the step loop has done so far, for metrics and tests. Plain data; StepLoop::stats() gives a copy to any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "engine/speculation.h"
 
 namespace dspark {
+
+// The parts of a step, as metrics name them.
+enum class StepPhase { kPlan, kDraft, kForward, kDraw, kDeliver };
+inline constexpr std::array<std::string_view, 5> kStepPhaseNames = {"plan", "draft", "forward", "draw", "deliver"};
+
+// How many steps took at most so many seconds; the last place counts the others.
+inline constexpr std::array<double, 14> kStepBounds = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
+                                                       0.02,   0.05,   0.1,    0.2,   0.5,   1.0,   5.0};
+struct StepTimes {
+  std::array<int64_t, kStepBounds.size() + 1> steps = {};
+  double seconds = 0.0;
+  void add(double step_seconds);
+};
 
 struct LoopStats {
   // Now.
@@ -13,6 +28,9 @@ struct LoopStats {
   int waiting = 0;           // sequences
   int requests_waiting = 0;  // that have not begun, those not yet seen by the loop included
   bool draining = false;
+  double step_seconds = 0.0;           // that the step which runs has taken so far; 0: none runs
+  double step_foreseen_seconds = 0.0;  // that it should take; 0: not known
+  int prompt_limit = 0;                // rows that the newest plan had for prompts
 
   // Since the start.
   int most_running = 0;  // sequences at once
@@ -34,6 +52,8 @@ struct LoopStats {
   // From the end of a forward pass to the start of the next, drawing and idle time not counted: what no core of the
   // model's work was done in. gap_seconds / forward_seconds is what scheduling costs.
   double gap_seconds = 0.0;
+
+  std::array<StepTimes, kStepPhaseNames.size()> phases;  // by StepPhase
 
   // Plans against what happened, over the steps whose time was foreseen.
   double expected_seconds = 0.0, actual_seconds = 0.0;

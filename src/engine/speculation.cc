@@ -44,6 +44,11 @@ class Stopwatch {
 Speculation::Speculation(SpeculationOptions options, std::vector<std::shared_ptr<Drafter>> drafters)
     : options_(options), drafters_(std::move(drafters)), experience_(drafters_.size()) {}
 
+void Speculation::set_options(const SpeculationOptions& options) {
+  options_ = options;
+  for (auto& [id, choice] : choices_) choice.window.reset();
+}
+
 void Speculation::propose(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost) {
   draft_rows_ = 0;
   draft_ms_ = 0.0;
@@ -216,6 +221,10 @@ void Speculation::verified(uint64_t id, int accepted) {
   const std::span<const DraftToken> draft = std::span(choice.proposal.tokens).first(static_cast<size_t>(verified));
   ++stats_.verifications;
   if (accepted == 0) ++stats_.failures;
+  BucketStats& bucket = stats_.buckets[static_cast<size_t>(choice.bucket)];
+  bucket.verified += verified;
+  bucket.accepted += accepted;
+  bucket.foretold += promise(draft);
   for (int i = 0; i < std::min(verified, kDraftPositions); ++i) {
     const size_t place = static_cast<size_t>(i);
     const double survival = static_cast<double>(draft[place].survival);

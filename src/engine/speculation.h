@@ -63,6 +63,9 @@ class Speculation {
   // In the order of preference: of equally good proposals the first drafter's counts.
   Speculation(SpeculationOptions options, std::vector<std::shared_ptr<Drafter>> drafters);
 
+  // From the next step on; windows that move begin anew.
+  void set_options(const SpeculationOptions& options);
+
   // Fills the draft of each choice: as much of the best proposal as is worth verifying. `base`: what else the step
   // computes.
   void propose(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost);

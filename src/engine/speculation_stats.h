@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace dspark {
 
@@ -22,6 +23,15 @@ double calibration_error(const SurvivalBins& bins);
 // counting half. NaN unless there are accepted ones and others.
 double area_under_curve(const SurvivalBins& bins);
 
+// Kinds of task, as requests and metrics name them; any other name counts as the first.
+inline constexpr std::array<std::string_view, 5> kTaskBuckets = {"other", "code", "json", "math", "chat"};
+
+// What drafts of one kind of task promised and brought.
+struct BucketStats {
+  int64_t verified = 0, accepted = 0;  // tokens
+  double foretold = 0.0;               // sum of their survival
+};
+
 struct SpeculationStats {
   int64_t verifications = 0;                                          // drafts of which something was verified
   int64_t failures = 0;                                               // of those, nothing accepted
@@ -33,6 +43,7 @@ struct SpeculationStats {
   int64_t cost_alarms = 0;                                            // times the cost model was off by more than 2
   std::array<int64_t, kDraftPositions> verified = {}, accepted = {};  // by place in the draft
   std::array<SurvivalBins, kDraftPositions> survival = {};            // by place in the draft, of what was verified
+  std::array<BucketStats, kTaskBuckets.size()> buckets = {};          // of what was verified
   double expected_accepted = 0.0;                                     // by the drafters' own word
   double propose_seconds = 0.0, draft_seconds = 0.0, plan_seconds = 0.0;  // draft: of propose, the costly drafter's
 };

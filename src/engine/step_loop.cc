@@ -1,6 +1,8 @@
 // The step thread: taking in, planning, computing. What becomes of a step's output is in step_output.cc.
 #include "engine/step_loop.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -89,6 +91,12 @@ void StepLoop::cancel(RequestId id) {
   wake_.notify_one();
 }
 
+void StepLoop::reconfigure(LiveLoopOptions options) {
+  const std::lock_guard lock(mutex_);
+  options_.max_queue = options.max_queue;
+  wanted_ = std::move(options);
+}
+
 void StepLoop::drain() {
   const std::lock_guard lock(mutex_);
   draining_ = true;
@@ -104,10 +112,13 @@ LoopStats StepLoop::stats() const {
   const std::lock_guard lock(mutex_);
   LoopStats out = published_;
   out.requests_waiting = static_cast<int>(queued_);
+  if (step_began_) out.step_seconds = seconds_between(*step_began_, Clock::now());
+  out.step_foreseen_seconds = foreseen_ms_ * 1e-3;
   return out;
 }
 
 void StepLoop::main() {
+  pthread_setname_np(pthread_self(), "dspark-step");
   mark_ = Clock::now();
   while (take_in()) {
     end_overdue();
@@ -129,20 +140,25 @@ void StepLoop::main() {
 bool StepLoop::take_in() {
   std::vector<std::unique_ptr<ActiveRequest>> arrived;
   std::vector<RequestId> cancelled;
+  std::optional<LiveLoopOptions> wanted;
   {
     std::unique_lock lock(mutex_);
     if (requests_.empty() && arrived_.empty() && !stop_) {
       computed_.reset();
+      step_began_.reset();
       wake_.wait(lock, [&] { return stop_ || !arrived_.empty(); });
       mark_ = Clock::now();
     }
+    step_began_ = Clock::now();
     arrived.swap(arrived_);
     cancelled.swap(cancelled_);
+    wanted.swap(wanted_);
     if (stop_) {
       for (auto& request : arrived) requests_[request->id] = std::move(request);
       return false;
     }
   }
+  take_options(std::move(wanted));
   for (auto& request : arrived) {
     for (auto& branch : request->choices) branches_[branch->id] = branch.get();
     enqueue(*request->choices[0]);
@@ -157,6 +173,15 @@ bool StepLoop::take_in() {
   }
   sweep();
   return true;
+}
+
+void StepLoop::take_options(std::optional<LiveLoopOptions> options) {
+  if (!options) return;
+  options->schedule.max_running = options_.schedule.max_running;
+  options->schedule.max_rows = options_.schedule.max_rows;
+  options_.schedule = options->schedule;
+  options_.speculation = options->speculation;
+  speculation_.set_options(options->speculation);
 }
 
 void StepLoop::end_overdue() {
@@ -207,6 +232,8 @@ Plan StepLoop::make_plan() {
                                .usual_seconds = usual_seconds_};
   Plan plan = plan_step(state, options_.schedule);
   prompt_rows_ = plan.prompt_rows;
+  stats_.prompt_limit = plan.prompt_limit;
+  foreseen_ms_ = cost_.known() ? plan.expected_ms : 0.0;
   if (log_enabled(LogLevel::kDebug))
     log_line(LogLevel::kDebug, fmt::format("step {}: {}", stats_.steps, describe(plan)));
   return plan;
@@ -398,12 +425,24 @@ void StepLoop::lap(double* seconds) {
   mark_ = now;
 }
 
+// What each phase of this step took.
+void StepLoop::count_phases() {
+  if (stats_.steps == counted_steps_) return;
+  const double draft = stats_.speculation.draft_seconds;
+  const decltype(counted_seconds_) seconds = {stats_.plan_seconds - draft, draft, stats_.forward_seconds,
+                                              stats_.draw_seconds, stats_.deliver_seconds};
+  for (size_t i = 0; i < seconds.size(); ++i) stats_.phases[i].add(seconds[i] - counted_seconds_[i]);
+  counted_seconds_ = seconds;
+  counted_steps_ = stats_.steps;
+}
+
 void StepLoop::publish() {
   lap(&stats_.deliver_seconds);
   stats_.running = static_cast<int>(running_.size());
   stats_.most_running = std::max(stats_.most_running, stats_.running);
   stats_.waiting = static_cast<int>(waiting_.size());
   stats_.speculation = speculation_.stats();
+  count_phases();
   const std::lock_guard lock(mutex_);
   stats_.draining = draining_;
   published_ = stats_;

@@ -2,8 +2,8 @@
 // them, for all requests at once; every way into the engine goes through here. See docs/architecture.md, "The life of a
 // request".
 //
-// Threads: submit, cancel, drain, wait_until_idle and stats from any; everything else belongs to the step thread, which
-// lends the draws to the runner's workers.
+// Threads: submit, cancel, reconfigure, drain, wait_until_idle and stats from any; everything else belongs to the step
+// thread, which lends the draws to the runner's workers.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -34,6 +35,7 @@ struct StepLoopOptions {
   int context = 0;                       // positions a sequence may have
   int max_queue = 1024;                  // requests that may wait
   std::vector<int32_t> end_tokens = {};  // the model's own
+  CostModel cost = {};                   // what steps take, as far as it is known
   SpeculationOptions speculation = {};
   std::vector<std::shared_ptr<Drafter>> drafters = {};  // in the order of preference
   CostModel cost = {};                                  // what is known of it before the first step
@@ -46,6 +48,13 @@ struct StepLoopOptions {
   std::function<void(RequestId, int choice, std::span<float> logits)> disturb = {};
 };
 
+// What of the options a running loop can change. max_running and max_rows stay as they were at the start.
+struct LiveLoopOptions {
+  ScheduleOptions schedule;
+  int max_queue = 1024;
+  SpeculationOptions speculation;
+};
+
 class StepLoop final : public Serving {
  public:
   // Runner and tokenizer must outlive it, and nobody else uses the runner while requests are here.
@@ -56,12 +65,19 @@ class StepLoop final : public Serving {
   Result<RequestId> submit(Request request, std::shared_ptr<RequestListener> listener) override;
   void cancel(RequestId id) override;
 
+  // From the next step on, for what is here and what comes; no token changes. Any thread.
+  void reconfigure(LiveLoopOptions options);
+
   // From now on submit() refuses; what is here goes on.
   void drain();
   // Waits until no request is here, at most `timeout`; whether that came true.
   bool wait_until_idle(std::chrono::milliseconds timeout);
 
   LoopStats stats() const;
+  // As of now. Only while no request is here, and nobody reconfigures.
+  const StepLoopOptions& options() const { return options_; }
+  // What steps take, as far as it has been learnt. Only while no request is here.
+  const CostModel& cost() const { return cost_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -87,6 +103,7 @@ class StepLoop final : public Serving {
 
   void main();
   bool take_in();
+  void take_options(std::optional<LiveLoopOptions> options);
   void end_overdue();
   void step();
   void abandon_step(const std::string& why);
@@ -132,11 +149,13 @@ class StepLoop final : public Serving {
   std::span<const int> hidden_layers() const;
   Branch& find(uint64_t id) { return *branches_.at(id); }
   void lap(double* seconds);
+  void count_phases();
   void publish();
 
   Runner& runner_;
   const Tokenizer& tokenizer_;
-  const StepLoopOptions options_;
+  StepLoopOptions
+      options_;  // schedule and speculation are the step thread's, max_queue is under mutex_, the rest stays
   const RequestLimits limits_;
   const std::shared_ptr<Drafter> kv_drafter_;  // the one of options_.drafters that keeps KV; null: none does
 
@@ -145,12 +164,15 @@ class StepLoop final : public Serving {
   std::condition_variable wake_, idle_;
   std::vector<std::unique_ptr<ActiveRequest>> arrived_;
   std::vector<RequestId> cancelled_;
+  std::optional<LiveLoopOptions> wanted_;  // options to go on with
   uint64_t next_id_ = 1;
   int64_t here_ = 0;    // requests submitted and not ended
   int64_t queued_ = 0;  // of those, that have not begun
   bool draining_ = false;
   bool stop_ = false;
+  std::optional<Clock::time_point> step_began_;  // nothing: the loop is idle
   LoopStats published_;
+  std::atomic<double> foreseen_ms_ = 0.0;  // of the step that runs; 0: not known
 
   // The step thread's.
   std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
@@ -176,6 +198,8 @@ class StepLoop final : public Serving {
   StepOutput output_ = {};
   std::vector<DrawScratch> scratch_;  // one a worker
   LoopStats stats_;
+  int64_t counted_steps_ = 0;  // whose phases have been counted, and the seconds of all of them
+  std::array<double, kStepPhaseNames.size()> counted_seconds_ = {};
   Clock::time_point mark_ = {};
   std::optional<Clock::time_point> computed_;  // the end of the last forward pass, unless the loop was idle since
   double drawn_seconds_ = 0.0;                 // since then

@@ -38,6 +38,7 @@ struct AnswerOptions {
   bool echo = false;
   bool only_echo = false;
   bool return_token_ids = false;
+  bool report_drafts = false;  // which tokens a drafter had guessed
   bool tokens_as_ids = false;
   bool include_reasoning = true;
   bool parallel_tools = true;
@@ -55,6 +56,7 @@ struct AnswerToken {
   std::string text;
   float logprob = 0;
   std::vector<LogprobEntry> top;
+  bool drafted = false;
 };
 
 class Answer {

@@ -43,6 +43,7 @@ class ChatAnswer final : public Answer {
     Json calls = Json::array();
     Json logprobs = Json::array();
     std::vector<int32_t> tokens = {};
+    std::vector<bool> drafted = {};
     bool called = false;
     std::string finish = {};
     Json stop_reason = {};
@@ -65,6 +66,7 @@ class ChatAnswer final : public Answer {
   void add_token(int index, const AnswerToken& token) override {
     Choice& choice = choices_[static_cast<size_t>(index)];
     choice.tokens.push_back(token.token);
+    choice.drafted.push_back(token.drafted);
     const Delta delta = split(choice, token.text);
     if (choice.splitter.inside()) ++usage_.reasoning;
     Json logprob = options_.logprobs ? logprob_json(token) : Json();
@@ -149,6 +151,7 @@ class ChatAnswer final : public Answer {
     out += logprob.is_null() ? "null" : dump_json({{"content", Json::array({logprob})}});
     out.append(",\"finish_reason\":").append(finish);
     if (options_.return_token_ids) out += token ? fmt::format(",\"token_ids\":[{}]", *token) : ",\"token_ids\":[]";
+    if (options_.report_drafts && token) out += choice.drafted.back() ? ",\"drafted\":true" : ",\"drafted\":false";
     out.append(more).append("}");
     emit(out, static_cast<int>(choice.tokens.size()));
   }
@@ -197,6 +200,7 @@ class ChatAnswer final : public Answer {
                 {"stop_reason", choice.stop_reason},
                 {"seed", seed_of(index)}};
     if (options_.return_token_ids) out["token_ids"] = choice.tokens;
+    if (options_.report_drafts) out["drafted"] = choice.drafted;
     return out;
   }
 

@@ -46,6 +46,7 @@ class CompletionAnswer final : public Answer {
     int offset = 0;  // characters of the tokens so far
     LogprobLists logprobs;
     std::vector<int32_t> tokens;
+    std::vector<bool> drafted;
     bool begun = false;  // a chunk has gone out
     Json prompt_logprobs;
     std::string finish;
@@ -80,6 +81,7 @@ class CompletionAnswer final : public Answer {
   void add_token(int index, const AnswerToken& token) override {
     Choice& choice = choices_[static_cast<size_t>(index)];
     choice.tokens.push_back(token.token);
+    choice.drafted.push_back(token.drafted);
     LogprobLists now;
     LogprobLists* lists = options_.stream ? &now : &choice.logprobs;
     if (options_.logprobs) add_logprob(choice, lists, token.token, &token.logprob, token.top);
@@ -129,6 +131,7 @@ class CompletionAnswer final : public Answer {
       if (!choice.begun) out += ",\"prompt_token_ids\":" + Json(prompt_of(index).tokens).dump();
     }
     choice.begun = true;
+    if (options_.report_drafts && token) out += choice.drafted.back() ? ",\"drafted\":true" : ",\"drafted\":false";
     out.append(more).append("}");
     emit(out, static_cast<int>(choice.tokens.size()));
   }
@@ -142,6 +145,7 @@ class CompletionAnswer final : public Answer {
                 {"stop_reason", choice.stop_reason},
                 {"seed", seed_of(index)}};
     if (options_.prompt_logprobs) out["prompt_logprobs"] = choice.prompt_logprobs;
+    if (options_.report_drafts) out["drafted"] = choice.drafted;
     if (options_.return_token_ids) {
       out["token_ids"] = choice.tokens;
       out["prompt_token_ids"] = prompt_of(index).tokens;

@@ -51,10 +51,13 @@ void QueueListener::on_prompt(const RequestStats& stats, std::span<const PromptL
 }
 
 bool QueueListener::on_token(const TokenEvent& event) {
-  return push(
-      AnswerToken{
-          event.choice, event.token, std::string(event.text), event.logprob, {event.top.begin(), event.top.end()}},
-      event.text.size() + event.top.size_bytes());
+  return push(AnswerToken{.choice = event.choice,
+                          .token = event.token,
+                          .text = std::string(event.text),
+                          .logprob = event.logprob,
+                          .top = {event.top.begin(), event.top.end()},
+                          .drafted = event.drafted},
+              event.text.size() + event.top.size_bytes());
 }
 
 void QueueListener::on_choice_end(const ChoiceEnd& end) {

@@ -92,18 +92,24 @@ void Metrics::token_gap(double seconds) { impl_->gap.Observe(seconds); }
 void Metrics::refused(int status) { impl_->refused.Add({{"status", std::to_string(status)}}).Increment(); }
 
 std::string Metrics::text(const std::vector<MetricSample>& engine) const {
+  using prometheus::MetricType;
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
   for (const MetricSample& sample : engine) {
     if (families.empty() || families.back().name != sample.name) {
-      families.push_back({sample.name,
-                          sample.help,
-                          sample.counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge,
-                          {}});
+      const MetricType type = !sample.buckets.empty() ? MetricType::Histogram
+                              : sample.counter        ? MetricType::Counter
+                                                      : MetricType::Gauge;
+      families.push_back({sample.name, sample.help, type, {}});
     }
     prometheus::ClientMetric& metric = families.back().metric.emplace_back();
     metric.label.push_back({"model_name", impl_->model});
     for (const auto& [name, value] : sample.labels) metric.label.push_back({name, value});
     (sample.counter ? metric.counter.value : metric.gauge.value) = sample.value;
+    for (const auto& [bound, count] : sample.buckets) {
+      metric.histogram.bucket.push_back({static_cast<uint64_t>(count), bound});
+      metric.histogram.sample_count = static_cast<uint64_t>(count);
+    }
+    metric.histogram.sample_sum = sample.value;
   }
   return prometheus::TextSerializer().Serialize(families);
 }

@@ -2,6 +2,7 @@
 // under dspark_. Any thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct MetricSample {
   bool counter = false;  // else a gauge
   double value = 0;
   std::vector<std::pair<std::string, std::string>> labels = {};
+  // Of a histogram: how many observations were at most so large, the last bound being infinity; `value` is their sum.
+  std::vector<std::pair<double, int64_t>> buckets = {};
 };
 
 class Metrics {

@@ -155,11 +155,12 @@ std::optional<ApiError> read_stream(const Json& body, GenerationCall* call) {
 }
 
 // How much may be drafted for the request: it changes how fast tokens come, never which.
-std::optional<ApiError> read_speculation(const Json& body, Request* request) {
+std::optional<ApiError> read_speculation(const Json& body, Request* request, bool* report) {
   const Json& options = field(body, "speculation");
   if (options.is_null()) return std::nullopt;
   bool enabled = true;
   if (auto error = read_bool(options, "speculation", "enabled", &enabled)) return error;
+  if (auto error = read_bool(options, "speculation", "report", report)) return error;
   if (const Json& most = field(options, "max_tokens"); !most.is_null()) {
     if (!most.is_number_integer() || most.get<double>() < 0 || most.get<double>() > kMostDrafted) {
       return bad_field("speculation.max_tokens", shown(most), fmt::format("an integer from 0 to {}", kMostDrafted));
@@ -184,7 +185,7 @@ std::optional<ApiError> read_generation(const Json& body, const ApiLimits& limit
   read_serving(body, call);
   if (auto error = read_sampling(body, limits, call)) return error;
   if (auto error = read_stream(body, call)) return error;
-  if (auto error = read_speculation(body, &call->request)) return error;
+  if (auto error = read_speculation(body, &call->request, &call->report_drafts)) return error;
   Request& request = call->request;
   request.choices = value_or(body, "n", 1);
   if (request.choices > limits.max_choices) {

@@ -59,6 +59,7 @@ struct GenerationCall {
   bool echo = false;
   bool only_echo = false;  // max_tokens 0: nothing of the answer itself is wanted
   bool return_token_ids = false;
+  bool report_drafts = false;
   bool tokens_as_ids = false;  // "token_id:17" for texts in logprobs
   std::vector<std::string> ignored;
 };

@@ -182,6 +182,7 @@ void describe_answer(const ServedModel& model, const ServingNames& names, const 
   answer->echo = call.echo;
   answer->only_echo = call.only_echo;
   answer->return_token_ids = call.return_token_ids;
+  answer->report_drafts = call.report_drafts;
   answer->tokens_as_ids = call.tokens_as_ids;
   answer->include_reasoning = call.include_reasoning;
   answer->parallel_tools = call.parallel_tools;

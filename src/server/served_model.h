@@ -1,4 +1,5 @@
-// ServedModel: what the server needs of a loaded model and its engine. Immutable once it is served, any thread.
+// ServedModel: what the server needs of a loaded model and its engine. Immutable once it is served, any thread; but
+// what `config` points to is the network thread's.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "engine/request.h"
+#include "server/health.h"
+#include "server/live_config.h"
 #include "server/metrics.h"
 #include "server/tool_parser.h"
 #include "text/chat_template.h"
@@ -30,6 +33,8 @@ struct ServedModel {
   // Asked on the network thread, any time; may be null.
   std::function<std::vector<MetricSample>()> metrics = {};
   std::function<nlohmann::ordered_json()> debug_cache = {};
+  std::shared_ptr<LiveConfig> config = {};  // null: nothing can be changed
+  const HealthMonitor* health = nullptr;    // null: nobody watches; else it lives as long as `serving`
 };
 
 }  // namespace dspark

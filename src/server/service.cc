@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/noise.h"
+#include "server/page.h"
 
 namespace dspark {
 namespace {
@@ -15,6 +16,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kModelsPrefix = "/v1/models/";
+constexpr std::string_view kHealthPath = "/health";
+constexpr std::string_view kLivePath = "/health/live";
+constexpr std::string_view kReadyPath = "/health/ready";
+constexpr std::string_view kConfigPath = "/api/v1/config";
+constexpr size_t kMaxConfigBytes = 64 << 10;
 constexpr auto kDrainLook = std::chrono::milliseconds(20);
 constexpr auto kLastWrites = std::chrono::seconds(5);
 
@@ -34,7 +40,7 @@ struct Service::Route {
   std::string_view method;
   Right right;
   Task task;
-  HttpResponse (Service::*answer)(const HttpHead& head);
+  HttpResponse (Service::*answer)(const HttpHead& head, std::string_view body);  // of what is answered at once
 };
 
 // One request from its arrival until the engine has it.
@@ -49,7 +55,8 @@ struct Service::Job {
   bool closed = false;
 };
 
-const Service::Route* Service::find_route(std::string_view path) {
+// The route of this path, for this method if there is one.
+const Service::Route* Service::find_route(std::string_view path, std::string_view method) {
   static constexpr std::array kRoutes = std::to_array<Route>({
       {"/v1/chat/completions", "POST", Right::kKey, Task::kChat, nullptr},
       {"/v1/completions", "POST", Right::kKey, Task::kCompletions, nullptr},
@@ -58,13 +65,26 @@ const Service::Route* Service::find_route(std::string_view path) {
       {"/detokenize", "POST", Right::kKey, Task::kDetokenize, nullptr},
       {"/apply-template", "POST", Right::kKey, Task::kApplyTemplate, nullptr},
       {"/v1/models", "GET", Right::kKey, Task::kAtOnce, &Service::list_models},
-      {"/health", "GET", Right::kNone, Task::kAtOnce, &Service::health},
+      {"/", "GET", Right::kNone, Task::kAtOnce, &Service::page},
+      {"/page/page.css", "GET", Right::kNone, Task::kAtOnce, &Service::page},
+      {"/page/page.js", "GET", Right::kNone, Task::kAtOnce, &Service::page},
+      {kHealthPath, "GET", Right::kNone, Task::kAtOnce, &Service::health},
+      {kLivePath, "GET", Right::kNone, Task::kAtOnce, &Service::health},
+      {kReadyPath, "GET", Right::kNone, Task::kAtOnce, &Service::health},
       {"/metrics", "GET", Right::kMetrics, Task::kAtOnce, &Service::show_metrics},
       {"/debug/cache", "GET", Right::kAdmin, Task::kAtOnce, &Service::debug_cache},
+      {kConfigPath, "GET", Right::kAdmin, Task::kAtOnce, &Service::config},
+      {kConfigPath, "POST", Right::kAdmin, Task::kAtOnce, &Service::config},
+      {"/api/v1/config/dflash", "GET", Right::kAdmin, Task::kAtOnce, &Service::config},
+      {"/api/v1/config/dflash", "POST", Right::kAdmin, Task::kAtOnce, &Service::config},
   });
   if (path.starts_with(kModelsPrefix)) path = "/v1/models";
-  const auto it = std::find_if(kRoutes.begin(), kRoutes.end(), [&](const Route& route) { return route.path == path; });
-  return it == kRoutes.end() ? nullptr : &*it;
+  if (method == "HEAD") method = "GET";
+  const Route* found = nullptr;
+  for (const Route& route : kRoutes) {
+    if (route.path == path && (found == nullptr || route.method == method)) found = &route;
+  }
+  return found;
 }
 
 Service::Service(HttpServer& http, ServiceOptions options, AccessLog* log)
@@ -108,7 +128,7 @@ void Service::report_if_drained() {
 }
 
 std::variant<size_t, HttpResponse> Service::admit(const HttpHead& head) {
-  const Route* route = find_route(head.path);
+  const Route* route = find_route(head.path, head.method);
   if (route == nullptr) {
     return refuse(head, {.status = 404, .message = fmt::format("no such endpoint: {}", shown(Json(head.path)))});
   }
@@ -120,13 +140,14 @@ std::variant<size_t, HttpResponse> Service::admit(const HttpHead& head) {
     return response;
   }
   if (const auto error = check_caller(head, *route)) return refuse(head, *error);
-  return route->task == Task::kAtOnce ? size_t{0} : options_.names.limits.max_body_bytes;
+  if (route->task != Task::kAtOnce) return options_.names.limits.max_body_bytes;
+  return route->method == "POST" ? kMaxConfigBytes : size_t{0};
 }
 
 std::optional<ApiError> Service::check_caller(const HttpHead& head, const Route& route) const {
   // A page of another origin speaks with the rights of whoever looks at it, and may reach what listens here only.
   const std::string_view origin = head.header("Origin");
-  if (!origin.empty() && !allowed_origin(origin)) {
+  if (!origin.empty() && !allowed_origin(origin) && !same_origin(head)) {
     return ApiError{.status = 403, .message = "pages of this origin may not ask here; see --cors-origin"};
   }
   if (route.right != Right::kNone) {
@@ -149,6 +170,12 @@ std::optional<ApiError> Service::check_caller(const HttpHead& head, const Route&
   if (!model_) {
     return ApiError{.status = 503, .message = "the model is still loading", .code = "loading", .retry_after_s = 1};
   }
+  if (model_->health != nullptr && !model_->health->health().ready) {
+    return ApiError{.status = 503,
+                    .message = "a step of the engine does not end; see /health",
+                    .code = "stuck",
+                    .retry_after_s = 5};
+  }
   return std::nullopt;
 }
 
@@ -157,6 +184,18 @@ bool Service::allowed_origin(std::string_view origin) const {
   return !origin.empty() && std::any_of(origins.begin(), origins.end(), [&](const std::string& allowed) {
     return allowed == "*" || allowed == origin;
   });
+}
+
+// Our own page. Only under an address or as localhost: a foreign name may have been made to point here.
+bool Service::same_origin(const HttpHead& head) const {
+  std::string_view host = head.header("Host");
+  const std::string_view origin = head.header("Origin");
+  if (host.empty() || (origin != fmt::format("http://{}", host) && origin != fmt::format("https://{}", host))) {
+    return false;
+  }
+  if (host.starts_with('[')) return true;  // IPv6
+  host = host.substr(0, host.rfind(':'));
+  return host == "localhost" || std::ranges::all_of(host, [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
 }
 
 HttpHeaders Service::common_headers(const HttpHead& head) const {
@@ -190,9 +229,9 @@ HttpResponse Service::preflight(const HttpHead& head) const {
 }
 
 void Service::handle(HttpHead head, std::string body, std::shared_ptr<HttpExchange> exchange) {
-  const Route& route = *find_route(head.path);  // admit() found it
+  const Route& route = *find_route(head.path, head.method);  // admit() found it
   if (route.task == Task::kAtOnce) {
-    HttpResponse response = (this->*route.answer)(head);
+    HttpResponse response = (this->*route.answer)(head, body);
     for (auto& header : common_headers(head)) response.headers.push_back(std::move(header));
     exchange->respond(std::move(response));
     return;
@@ -314,14 +353,34 @@ void Service::job_done(const Job& job) {
   report_if_drained();
 }
 
-HttpResponse Service::health(const HttpHead&) {
-  if (draining_)
-    return error_response({.status = 503, .message = "the server is shutting down", .code = "shutting_down"});
-  if (!model_) return error_response({.status = 503, .message = "the model is still loading", .code = "loading"});
-  return {.body = R"({"status":"ok"})"};
+// It loads nothing from elsewhere, and no other page may frame it.
+HttpResponse Service::page(const HttpHead& head, std::string_view) {
+  const PageFile& file = *find_page_file(head.path);  // there is a route for each
+  return {.body = std::string(file.text),
+          .content_type = std::string(file.content_type),
+          .headers = {{"Content-Security-Policy",
+                       "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+                       "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"},
+                      {"X-Content-Type-Options", "nosniff"},
+                      {"Cache-Control", "no-cache"}}};
 }
 
-HttpResponse Service::list_models(const HttpHead& head) {
+// Whoever starts and routes wants to know three things: whether the process is of use (live), whether to send it
+// requests (ready), and what is wrong with it.
+HttpResponse Service::health(const HttpHead& head, std::string_view) {
+  const bool only_live = head.path == kLivePath;
+  if (!only_live && draining_) {
+    return error_response({.status = 503, .message = "the server is shutting down", .code = "shutting_down"});
+  }
+  if (!only_live && !model_) {
+    return error_response({.status = 503, .message = "the model is still loading", .code = "loading"});
+  }
+  if (!model_ || model_->health == nullptr) return {.body = R"({"status":"ok"})"};
+  const Health health = model_->health->health();
+  return {.status = (only_live ? health.live : health.ready) ? 200 : 503, .body = dump_json(health_json(health))};
+}
+
+HttpResponse Service::list_models(const HttpHead& head, std::string_view) {
   Json data = Json::array();
   for (const std::string& name : options_.names.models) {
     data.push_back({{"id", name},
@@ -344,9 +403,18 @@ HttpResponse Service::list_models(const HttpHead& head) {
                          .code = "model_not_found"});
 }
 
-HttpResponse Service::show_metrics(const HttpHead&) {
+HttpResponse Service::show_metrics(const HttpHead&, std::string_view) {
+  if (!options_.metrics) return error_response({.status = 404, .message = "this server has --no-enable-metrics"});
   std::vector<MetricSample> samples;
   if (model_ && model_->metrics) samples = model_->metrics();
+  if (model_ && model_->health != nullptr) {
+    for (MetricSample& sample : model_->health->metrics()) samples.push_back(std::move(sample));
+  }
+  if (model_ && model_->config) {
+    samples.push_back({.name = "dspark_config_version",
+                       .help = "Version of the live configuration",
+                       .value = static_cast<double>(model_->config->version())});
+  }
   samples.push_back({.name = "dspark_http_connections",
                      .help = "Open connections",
                      .value = static_cast<double>(http_.connections())});
@@ -356,11 +424,24 @@ HttpResponse Service::show_metrics(const HttpHead&) {
   return {.body = metrics_.text(samples), .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
-HttpResponse Service::debug_cache(const HttpHead&) {
+HttpResponse Service::debug_cache(const HttpHead&, std::string_view) {
   if (!model_ || !model_->debug_cache) {
     return error_response({.status = 503, .message = "no cache yet", .code = "loading"});
   }
   return {.body = dump_json(model_->debug_cache())};
+}
+
+HttpResponse Service::config(const HttpHead& head, std::string_view body) {
+  if (!model_ || !model_->config) {
+    return error_response({.status = 503, .message = "the model is still loading", .code = "loading"});
+  }
+  const std::string_view prefix = head.path == kConfigPath ? "" : "dflash-";
+  if (head.method != "POST") return {.body = dump_json(model_->config->show(prefix))};
+  const ApiKey* key = options_.keys.find(head.header("Authorization"));
+  const std::string by = key->name.empty() ? head.peer : fmt::format("{} ({})", key->name, head.peer);
+  auto changed = model_->config->change(body, prefix, by);
+  if (const auto* error = std::get_if<ApiError>(&changed)) return error_response(*error);
+  return {.body = dump_json(std::get<Json>(changed))};
 }
 
 }  // namespace dspark

@@ -24,6 +24,7 @@ struct ServiceOptions {
   ServingNames names;
   ApiKeys keys = {};
   std::vector<std::string> cors_origins = {};  // "*" is every one; none: no page of another origin may ask
+  bool metrics = true;                         // answer /metrics
   size_t max_waiting_bytes = 4 << 20;          // of an answer that its client does not read
   int work_threads = 2;
   size_t max_waiting_work = 4096;
@@ -48,17 +49,20 @@ class Service final : public HttpHandler {
  private:
   struct Route;
   struct Job;
-  static const Route* find_route(std::string_view path);
+  static const Route* find_route(std::string_view path, std::string_view method);
   std::optional<ApiError> check_caller(const HttpHead& head, const Route& route) const;
   HttpHeaders common_headers(const HttpHead& head) const;
   HttpResponse refuse(const HttpHead& head, const ApiError& error);
   HttpResponse preflight(const HttpHead& head) const;
   bool allowed_origin(std::string_view origin) const;
+  bool same_origin(const HttpHead& head) const;
 
-  HttpResponse health(const HttpHead& head);
-  HttpResponse list_models(const HttpHead& head);
-  HttpResponse show_metrics(const HttpHead& head);
-  HttpResponse debug_cache(const HttpHead& head);
+  HttpResponse page(const HttpHead& head, std::string_view body);
+  HttpResponse health(const HttpHead& head, std::string_view body);
+  HttpResponse list_models(const HttpHead& head, std::string_view body);
+  HttpResponse show_metrics(const HttpHead& head, std::string_view body);
+  HttpResponse debug_cache(const HttpHead& head, std::string_view body);
+  HttpResponse config(const HttpHead& head, std::string_view body);
   void start_job(std::shared_ptr<Job> job);
   void work_safely(const std::shared_ptr<Job>& job);
   void work_on(const std::shared_ptr<Job>& job);

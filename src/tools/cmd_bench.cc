@@ -8,6 +8,7 @@
 #include "engine/bench.h"
 #include "kernels/kernel_bench.h"
 #include "tools/bench_speculation.h"
+#include "tools/bench_sweep.h"
 #include "tools/command.h"
 #include "tools/compute.h"
 #include "tools/io.h"
@@ -220,9 +221,11 @@ Result<ExitCode> cmd_bench(const Invocation& call) {
   if (what == "prefill") return bench_prefill_command(call.settings);
   if (what == "requests") return bench_requests_command(call.settings);
   if (what == "speculation") return bench_speculation(call.settings);
+  if (what == "sweep") return bench_sweep(call.settings);
   if (what == "kernels") return bench_kernels(call.settings);
   return make_error(ErrorCode::kInvalidArgument,
-                    "{} cannot be measured; known: decode, prefill, requests, speculation, kernels", quote(what));
+                    "{} cannot be measured; known: decode, prefill, requests, speculation, sweep, kernels",
+                    quote(what));
 }
 
 }  // namespace dspark

@@ -3,38 +3,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json.h"
 #include "base/printable.h"
 #include "tools/command.h"
-#include "tools/http_get.h"
 #include "tools/io.h"
+#include "tools/server_client.h"
 
 namespace dspark {
 namespace {
 
 using Json = nlohmann::json;
-
-// The server that these settings would start, as this machine reaches it.
-std::string server_url(const Settings& settings) {
-  std::string host = settings.get<"host">();
-  if (host == "0.0.0.0" || host == "::" || host.empty()) host = "localhost";
-  if (host.find(':') != std::string::npos) host = "[" + host + "]";
-  return fmt::format("{}://{}:{}", settings.get<"tls-cert">().empty() ? "http" : "https", host, settings.get<"port">());
-}
-
-Result<Json> ask(const std::string& url, const Settings& settings) {
-  auto answer = http_get(url + "/debug/cache", settings.get<"api-key">(), settings.get<"tls-cert">());
-  if (!answer.ok()) {
-    return make_error(answer.error().code, "{}; is `dspark serve` running there? --host and --port say where",
-                      answer.error().message);
-  }
-  DSPARK_TRY(Json json, parse_json(answer->body, url, {.max_bytes = 16 << 20, .max_depth = 16}));
-  if (answer->status == 200) return json;
-  const std::string why = json.value("/error/message"_json_pointer, "no reason given");
-  const bool key = answer->status == 401 || answer->status == 403;
-  return make_error(key ? ErrorCode::kInvalidArgument : ErrorCode::kUnavailable, "{} answers {}: {}{}", url,
-                    answer->status, printable(why, 200), key ? "; give a key with the right in DSPARK_API_KEY" : "");
-}
 
 // A number of the report; 0 where this server has none of this name.
 double number(const Json& report, const char* pointer) {
@@ -72,13 +49,9 @@ std::string text(const Json& r) {
 }  // namespace
 
 Result<ExitCode> cmd_cache_stats(const Invocation& call) {
-  std::string url = call.operands.empty() ? server_url(call.settings) : call.operands[0];
-  if (!url.starts_with("http://") && !url.starts_with("https://")) {
-    return make_error(ErrorCode::kInvalidArgument, "{}, expected a URL like http://127.0.0.1:8000", quote(url));
-  }
-  while (url.ends_with('/')) url.pop_back();
-  DSPARK_TRY(const Json report, ask(url, call.settings));
-  if (!report.is_object()) return make_error(ErrorCode::kUnavailable, "{} does not answer as dspark does", url);
+  DSPARK_TRY(const ServerClient server,
+             ServerClient::create(call.settings, call.operands.empty() ? "" : call.operands[0]));
+  DSPARK_TRY(const Json report, server.get("/debug/cache"));
   DSPARK_RETURN_IF_ERROR(call.settings.get<"json">() ? write_json(report) : write_output(text(report)));
   return ExitCode::kOk;
 }

@@ -16,6 +16,7 @@
 #include "tools/interrupt.h"
 #include "tools/io.h"
 #include "tools/serving_report.h"
+#include "tools/supervisor.h"
 
 namespace dspark {
 namespace {
@@ -38,6 +39,7 @@ Result<ServiceOptions> service_options(const Settings& settings) {
   if (options.names.models.empty()) options.names.models = {settings.get<"model">()};
   options.names.limits.max_choices = static_cast<int>(settings.get<"max-choices">());
   options.names.limits.max_body_bytes = static_cast<size_t>(settings.get<"max-body">());
+  options.metrics = settings.get<"enable-metrics">();
   options.cors_origins = settings.get<"cors-origin">();
   if (const std::string path = settings.get<"api-keys">(); !path.empty()) {
     DSPARK_TRY(options.keys, ApiKeys::load(path));
@@ -45,7 +47,48 @@ Result<ServiceOptions> service_options(const Settings& settings) {
   return options;
 }
 
-Result<std::shared_ptr<const ServedModel>> served_model(const Settings& settings, Engine& engine) {
+// What of the settings can change while the engine runs.
+Result<LiveLoopOptions> live_options(const Settings& settings) {
+  LiveLoopOptions options;
+  DSPARK_TRY(options.schedule, schedule_options(settings));
+  DSPARK_TRY(options.speculation, speculation_options(settings));
+  options.max_queue = static_cast<int>(settings.get<"max-queue">());
+  return options;
+}
+
+std::shared_ptr<LiveConfig> live_config(const Settings& settings, Engine& engine) {
+  const auto start = live_options(settings);
+  const bool drafts = start.ok() && start->speculation.enabled;
+  return std::make_shared<LiveConfig>(
+      settings, LiveConfig::Hooks{.check = [drafts](const Settings& wanted) -> Status {
+                                    DSPARK_RETURN_IF_ERROR(check_settings(wanted));
+                                    DSPARK_TRY(const LiveLoopOptions options, live_options(wanted));
+                                    if (drafts || !options.speculation.enabled) return Ok{};
+                                    return make_error(ErrorCode::kUnsupported,
+                                                      "the server was started without speculation, so no drafter is "
+                                                      "loaded; restart it with --enable-dspark auto");
+                                  },
+                                  .apply =
+                                      [&engine](const Settings& wanted) {
+                                        engine.loop().reconfigure(live_options(wanted).value());  // checked
+                                      }});
+}
+
+constexpr std::string_view kSelfTest = "One, two, three, four,";
+
+std::unique_ptr<HealthMonitor> health_monitor(const Settings& settings, Engine& engine) {
+  if (!settings.get<"enable-health-check">()) return nullptr;
+  const HealthOptions options = {.step_timeout = settings.get<"step-timeout">(),
+                                 .self_test_every = settings.get<"self-test-every">()};
+  std::vector<int32_t> prompt;
+  if (options.self_test_every.count() > 0) prompt = engine.tokenizer().encode(kSelfTest, {});
+  return std::make_unique<HealthMonitor>(
+      engine.loop(), [&engine] { return engine.loop().stats(); }, std::move(prompt), options,
+      [] { tell_supervisor("WATCHDOG=1"); });
+}
+
+Result<std::shared_ptr<const ServedModel>> served_model(const Settings& settings, Engine& engine,
+                                                        const HealthMonitor* health) {
   DSPARK_TRY(const ToolFormat tools, tool_format(settings.get<"tool-parser">(), engine.tokenizer()));
   return std::make_shared<const ServedModel>(
       ServedModel{.tokenizer = engine.tokenizer(),
@@ -58,7 +101,9 @@ Result<std::shared_ptr<const ServedModel>> served_model(const Settings& settings
                   .fingerprint = fingerprint(settings, engine),
                   .tools = tools,
                   .metrics = [&engine] { return engine_metrics(engine); },
-                  .debug_cache = [&engine] { return cache_report(engine.runner().kv()); }});
+                  .debug_cache = [&engine] { return cache_report(engine.runner().kv()); },
+                  .config = live_config(settings, engine),
+                  .health = health});
 }
 
 Status warm_up_cache(const Settings& settings, const ServedModel& model, const ApiKeys& keys, const KvCache& kv) {
@@ -85,6 +130,7 @@ void wait_for(const InterruptScope& interrupt) {
 // Lets running requests end, and ends those that do not within --drain-timeout.
 void drain(const Settings& settings, Service& service) {
   log(LogLevel::kInfo, "shutting down");
+  tell_supervisor("STOPPING=1");
   std::promise<void> drained;
   service.drain(settings.get<"drain-timeout">(), [&] { drained.set_value(); });
   drained.get_future().wait();
@@ -106,6 +152,7 @@ Result<ExitCode> cmd_serve(const Invocation& call) {
   const HttpOptions http = http_options(settings);
   DSPARK_TRY(const std::unique_ptr<HttpServer> server, HttpServer::listen(http));
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<HealthMonitor> health;
   const ApiKeys keys = options.keys;
   Service service(*server, std::move(options), access_log.get());
   server->start(service);
@@ -114,11 +161,13 @@ Result<ExitCode> cmd_serve(const Invocation& call) {
                   http.host.find(':') == std::string::npos ? http.host : "[" + http.host + "]", server->port())));
   const auto serve = [&]() -> Status {
     DSPARK_TRY(engine, open_engine(settings));
-    DSPARK_TRY(auto model, served_model(settings, *engine));
+    health = health_monitor(settings, *engine);
+    DSPARK_TRY(auto model, served_model(settings, *engine, health.get()));
     DSPARK_RETURN_IF_ERROR(warm_up_cache(settings, *model, keys, engine->runner().kv()));
     const InterruptScope interrupt(true);
     service.set_model(std::move(model));
     DSPARK_RETURN_IF_ERROR(write_output("ready\n"));
+    tell_supervisor("READY=1");
     wait_for(interrupt);
     drain(settings, service);
     return Ok{};

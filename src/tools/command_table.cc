@@ -37,6 +37,50 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
                 "wants one with the right \"admin\", in DSPARK_API_KEY. --json prints all that the server says.",
      .example = "dspark cache-stats --port 8000",
      .run = cmd_cache_stats},
+    {.id = Command::kCheckEnv,
+     .summary = "check whether machine, model and drafter will do, and how fast they should be",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details =
+         "CPU, cores, memory and its bandwidth, limits, model and drafter; then a trial of some seconds tells what "
+         "steps take and how many guesses are right, and from both what to expect with 1 to 96 clients, with and "
+         "without DSpark. Exit code 1 if something will not work.",
+     .example = "dspark check-env -m smollm2-135m",
+     .run = cmd_check_env},
+    {.id = Command::kDebug,
+     .summary = "one small answer, stage by stage, and why nothing is guessed if nothing is",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details =
+         "Model, drafters, cache, the cost of steps, calibration, the first drafts with their survival and "
+         "outcome; at the end the reason by name if guesses bring nothing. --prompt-len repeats the prompt to that "
+         "length, --batch computes so many of them at once. 64 tokens at temperature 0 unless flags say otherwise.",
+     .example = "dspark debug -p \"Write a loop in Python.\"",
+     .run = cmd_debug},
+    {.id = Command::kTune,
+     .summary = "which settings would have served a recorded log best on this machine",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details =
+         "Replays the arrival times, lengths, shared prefixes and, with --log-prompts, texts of --access-log, tries "
+         "memory, step budget, policy, shards and, where the log has texts, threshold, draft cap and window, one "
+         "after the other against the best so far, and recommends what is better beyond the noise. --out FOLDER "
+         "gets a configuration file, a warm-up file of the most frequent prompts, and all numbers. Flags say what "
+         "today's settings are.",
+     .example = "dspark tune --access-log access.jsonl --minutes 5 --out tuned",
+     .run = cmd_tune},
+    {.id = Command::kTop,
+     .summary = "watch a running server: requests, speeds, guesses, steps, cache",
+     .operands = "[URL]",
+     .min_operands = 0,
+     .max_operands = 1,
+     .details = "URL is http://HOST:PORT; without it the server of the settings --host and --port. A server with keys "
+                "wants one with the right \"metrics\", in DSPARK_API_KEY. Ctrl-C leaves.",
+     .example = "dspark top --port 8000",
+     .run = cmd_top},
     {.id = Command::kTokenize,
      .summary = "text to tokens and back",
      .operands = "",
@@ -92,12 +136,14 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
      .run = cmd_models},
     {.id = Command::kBench,
      .summary = "measure this machine and what dspark reaches on it",
-     .operands = "decode|prefill|requests|speculation|kernels",
+     .operands = "decode|prefill|requests|speculation|sweep|kernels",
      .min_operands = 1,
      .max_operands = 1,
      .details = "decode: steps of one new token for each of --batch sequences, or with --rows steps of several rows of "
                 "one sequence. prefill: a prompt. requests: whole requests at once, as the server runs them. "
-                "speculation: answers to --prompts for numbers of --clients, each of the --modes in turn. kernels: "
+                "speculation: answers to --prompts for numbers of --clients, each of the --modes in turn. sweep: "
+                "servers with OpenAI's "
+                "API under load, for numbers of --clients; report and plots go to --out. kernels: "
                 "matrix products from the first-level cache, against the "
                 "peak that loops in registers reach, and the bandwidth of memory.",
      .example = "dspark bench decode --threads 2",
@@ -175,14 +221,16 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
      .example = "dspark prove -m smollm2-135m --quick",
      .run = cmd_prove},
     {.id = Command::kConfig,
-     .summary = "show the effective settings and where each comes from",
-     .operands = "[NAME]",
+     .summary = "show the effective settings and where each comes from; see and change those of a running server",
+     .operands = "[NAME | get [NAME] | set NAME=VALUE... | rollback VERSION]",
      .min_operands = 0,
-     .max_operands = 1,
+     .max_operands = 64,
      .details =
          "Takes every setting as a flag too, so that a command line, the environment and the file can be checked "
-         "before they are used. With NAME: that setting alone, with its description.",
-     .example = "dspark config --threads 2",
+         "before they are used. With NAME: that setting alone, with its description. get, set and rollback speak to "
+         "the server that --host and --port name; with keys it wants one with the right \"admin\", in DSPARK_API_KEY. "
+         "set checks all values together; they hold from the server's next step on.",
+     .example = "dspark config set dflash_window_size=1024 --dry-run",
      .run = cmd_config},
 });
 

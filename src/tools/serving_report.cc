@@ -2,7 +2,9 @@
 #include "tools/serving_report.h"
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/setting_value.h"
 #include "base/sha256.h"
@@ -25,15 +27,30 @@ void add_loop(const LoopStats& loop, std::vector<MetricSample>* out) {
   add("vllm:num_requests_waiting", "Requests that have not begun", kGauge, loop.requests_waiting);
   count("vllm:num_preemptions_total", "Sequences that gave their KV back and began again", loop.preemptions);
   count("dspark_steps_total", "Forward passes", loop.steps);
+  count("dspark_output_tokens_total", "Tokens of answers, those of unfinished ones included", loop.output_tokens);
   count("dspark_decode_rows_total", "Rows of answers that were computed", loop.decode_rows);
   count("dspark_prompt_rows_total", "Rows of prompts that were computed", loop.prompt_rows);
-  const std::pair<const char*, double> phases[] = {{"plan", loop.plan_seconds},
-                                                   {"forward", loop.forward_seconds},
-                                                   {"draw", loop.draw_seconds},
-                                                   {"deliver", loop.deliver_seconds}};
-  for (const auto& [phase, seconds] : phases) {
+  const std::pair<const char*, double> phase_totals[] = {{"plan", loop.plan_seconds},
+                                                         {"forward", loop.forward_seconds},
+                                                         {"draw", loop.draw_seconds},
+                                                         {"deliver", loop.deliver_seconds}};
+  for (const auto& [phase, seconds] : phase_totals) {
     out->push_back({"dspark_step_seconds_total", "Time of all steps by phase", kCounter, seconds, {{"phase", phase}}});
   }
+  for (size_t i = 0; i < loop.phases.size(); ++i) {
+    MetricSample sample = {.name = "dspark_step_seconds",
+                           .help = "Time of each step by phase",
+                           .value = loop.phases[i].seconds,
+                           .labels = {{"phase", std::string(kStepPhaseNames[i])}}};
+    int64_t steps = 0;
+    for (size_t k = 0; k < loop.phases[i].steps.size(); ++k) {
+      steps += loop.phases[i].steps[k];
+      sample.buckets.emplace_back(k < kStepBounds.size() ? kStepBounds[k] : std::numeric_limits<double>::infinity(),
+                                  steps);
+    }
+    out->push_back(std::move(sample));
+  }
+  add("dspark_step_budget_rows", "Rows that the newest plan had for prompts", kGauge, loop.prompt_limit);
   add("dspark_step_gap_seconds_total", "Between forward passes, drawing and idle time not counted", kCounter,
       loop.gap_seconds);
   add("dspark_step_expected_seconds_total", "What plans foresaw", kCounter, loop.expected_seconds);
@@ -55,7 +72,23 @@ void add_speculation(const SpeculationStats& stats, std::vector<MetricSample>* o
     out->push_back(
         {"dspark_speculation_seconds_total", "Time of drafting and of planning it", kCounter, value, {{"part", part}}});
   }
+  // vLLM's names for the same.
+  const auto sum = [](const auto& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); };
+  count("vllm:spec_decode_num_drafts_total", "Drafts that were verified", stats.verifications);
+  count("vllm:spec_decode_num_draft_tokens_total", "Drafted tokens that were verified", sum(stats.verified));
+  count("vllm:spec_decode_num_accepted_tokens_total", "Of those, accepted", sum(stats.accepted));
   // One metric after the other: the samples of a name stand together.
+  const auto by_bucket = [&](const char* name, const char* help, auto&& value_of) {
+    for (size_t i = 0; i < kTaskBuckets.size(); ++i) {
+      out->push_back({name, help, kCounter, value_of(stats.buckets[i]), {{"bucket", std::string(kTaskBuckets[i])}}});
+    }
+  };
+  by_bucket("dspark_draft_tokens_total", "Drafted tokens that were verified, by kind of task",
+            [](const BucketStats& b) { return static_cast<double>(b.verified); });
+  by_bucket("dspark_survival_predicted_total", "Of those, as many as should have been accepted by their survival",
+            [](const BucketStats& b) { return b.foretold; });
+  by_bucket("dspark_survival_actual_total", "Of those, accepted",
+            [](const BucketStats& b) { return static_cast<double>(b.accepted); });
   const auto by_place = [&](const char* name, const char* help, bool counter, auto&& value_at) {
     for (size_t i = 0; i < stats.survival.size(); ++i) {
       if (stats.verified[i] == 0) continue;
@@ -66,6 +99,8 @@ void add_speculation(const SpeculationStats& stats, std::vector<MetricSample>* o
   by_place("dspark_position_verified_total", "Drafted tokens that were verified, by place in the draft", kCounter,
            [&](size_t i) { return static_cast<double>(stats.verified[i]); });
   by_place("dspark_position_accepted_total", "Of those, accepted", kCounter,
+           [&](size_t i) { return static_cast<double>(stats.accepted[i]); });
+  by_place("vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted tokens, by place in the draft", kCounter,
            [&](size_t i) { return static_cast<double>(stats.accepted[i]); });
   by_place("dspark_calibration_error", "Expected calibration error of survival, by place in the draft", kGauge,
            [&](size_t i) { return calibration_error(stats.survival[i]); });

@@ -1,5 +1,5 @@
-// See http_get.h.
-#include "tools/http_get.h"
+// See http_call.h.
+#include "tools/http_call.h"
 
 #include <curl/curl.h>
 #include <fmt/format.h>
@@ -30,7 +30,8 @@ size_t append(char* data, size_t size, size_t count, void* out) {
 
 }  // namespace
 
-Result<HttpAnswer> http_get(const std::string& url, const std::string& api_key, const std::string& trusted) {
+Result<HttpAnswer> http_call(const std::string& url, const std::optional<std::string>& body, const std::string& api_key,
+                             const std::string& trusted) {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   const std::unique_ptr<CURL, FreeCurl> curl(started == CURLE_OK ? curl_easy_init() : nullptr);
   if (curl == nullptr) return make_error(ErrorCode::kInternal, "libcurl did not start");
@@ -40,6 +41,7 @@ Result<HttpAnswer> http_get(const std::string& url, const std::string& api_key, 
   if (!api_key.empty()) {
     headers.reset(curl_slist_append(nullptr, fmt::format("Authorization: Bearer {}", api_key).c_str()));
   }
+  if (body) headers.reset(curl_slist_append(headers.release(), "Content-Type: application/json"));
   const auto set = [&](CURLoption option, auto value) {
     return curl_easy_setopt(curl.get(), option, value) == CURLE_OK;
   };
@@ -47,6 +49,9 @@ Result<HttpAnswer> http_get(const std::string& url, const std::string& api_key, 
             set(CURLOPT_USERAGENT, "dspark") && set(CURLOPT_TIMEOUT, kTimeoutSeconds) && set(CURLOPT_PROXY, "") &&
             set(CURLOPT_ERRORBUFFER, message) && set(CURLOPT_WRITEFUNCTION, append) &&
             set(CURLOPT_WRITEDATA, static_cast<void*>(&answer.body)) && set(CURLOPT_HTTPHEADER, headers.get());
+  if (body) {
+    ok = ok && set(CURLOPT_POSTFIELDSIZE, static_cast<long>(body->size())) && set(CURLOPT_POSTFIELDS, body->c_str());
+  }
   if (!trusted.empty()) ok = ok && set(CURLOPT_CAINFO, trusted.c_str());
   if (!ok) return make_error(ErrorCode::kInternal, "libcurl refused an option; is it older than 7.85?");
   const CURLcode code = curl_easy_perform(curl.get());

@@ -1,0 +1,38 @@
+// How sure a difference between two settings is: bootstrap confidence intervals of ratios over paired requests. Pure;
+// the draws come from a seed, so that the same numbers give the same interval.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace dspark {
+
+struct Interval {
+  double value = 1.0;  // of the data themselves
+  double low = 1.0, high = 1.0;
+  bool below(double x) const { return high < x; }
+  bool above(double x) const { return low > x; }
+};
+
+// What one request took in one round of one setting.
+struct RequestTimes {
+  double first = 0.0;        // seconds to the first token
+  double whole = 0.0;        // seconds to the last
+  std::vector<double> gaps;  // seconds between tokens
+};
+using Round = std::vector<RequestTimes>;  // by request, the same ones in every round
+
+// statistic(a) / statistic(b) with a 95 % interval: requests are drawn again with replacement, the same ones for both,
+// and rounds of each. Both have at least one round of the same requests.
+Interval ratio_interval(std::span<const Round> a, std::span<const Round> b,
+                        const std::function<double(std::span<const RequestTimes* const>)>& statistic,
+                        int resamples = 400, uint64_t seed = 1);
+
+// Statistics of requests.
+double mean_whole(std::span<const RequestTimes* const> requests);
+std::function<double(std::span<const RequestTimes* const>)> first_percentile(double part);
+std::function<double(std::span<const RequestTimes* const>)> gap_percentile(double part);
+
+}  // namespace dspark

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""The commands of operators against a tiny model: check-env, debug, top, bench sweep, tune, and what deploy/ names.
+
+    tests/operator_test.py build/dspark [unittest arguments]
+"""
+
+import concurrent.futures
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+import serving
+
+COMMAND = ""
+LLAMA = serving.ROOT / "tests/data/models/llama/hf"
+DRAFTERS = serving.ROOT / "tests/data/drafters"
+
+
+def dspark(*arguments, variables=None, timeout=300):
+    with tempfile.TemporaryDirectory() as home:
+        return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=timeout,
+                              env=serving.environment(home) | (variables or {}))
+
+
+def answer(*arguments, code=0):
+    done = dspark(*arguments, "--json")
+    assert done.returncode == code, done.stderr + done.stdout
+    return json.loads(done.stdout)
+
+
+class CheckEnv(unittest.TestCase):
+    COMMON = ("check-env", "-m", LLAMA, "--threads", "2", "--kv-memory", "64MiB")
+
+    def test_tells_what_is_there_and_what_to_expect(self):
+        report = answer(*self.COMMON, "--drafter", DRAFTERS / "markov")
+        self.assertTrue(report["ok"])
+        checks = {check["name"]: check for check in report["checks"]}
+        self.assertLessEqual({"CPU", "instruction set", "cores", "memory", "memory bandwidth", "huge pages", "open files",
+                              "model", "room", "drafter"}, set(checks))
+        self.assertIn("markov", checks["drafter"]["found"])
+        trial = report["trial"]
+        self.assertEqual(trial["expected"][0]["clients"], 1)
+        for point in trial["expected"]:
+            self.assertGreater(point["plain_tokens_per_second"], 0)
+            self.assertGreaterEqual(point["gain"], 0)
+        chances = trial["survival"]
+        self.assertTrue(chances)
+        self.assertEqual(chances, sorted(chances, reverse=True))
+        self.assertTrue(trial["reasons"])
+        text = dspark(*self.COMMON).stdout
+        self.assertRegex(text, r"DSpark here: [+-]\d+ % for one client")
+
+    def test_what_does_not_work_is_exit_code_1(self):
+        for more, name, words in ((["--drafter", DRAFTERS / "gated", "-m", serving.TINY], "drafter", "hidden size"),
+                                  (["-m", "/nonexistent.gguf"], "model", "nonexistent"),
+                                  (["--kv-memory", "1000"], "room", "positions")):
+            report = answer(*self.COMMON, *more, code=1)
+            failed = [check for check in report["checks"] if check["state"] == "failure"]
+            self.assertEqual([check["name"] for check in failed], [name])
+            self.assertIn(words, failed[0]["found"] + failed[0]["advice"])
+            self.assertIsNone(report["trial"])
+
+
+class Debug(unittest.TestCase):
+    COMMON = ("debug", "-m", LLAMA, "--threads", "2", "--kv-memory", "64MiB")
+
+    def causes(self, *arguments):
+        report = answer(*self.COMMON, *arguments)
+        return [cause["name"] for cause in report["verdict"]["causes"]]
+
+    def test_each_stage_is_shown(self):
+        report = answer(*self.COMMON, "--drafter", DRAFTERS / "markov", "--dspark-mode", "fixed:3")
+        self.assertEqual(list(report), ["model", "drafters", "cache", "answer", "cost", "calibration", "drafts", "verdict"])
+        self.assertEqual(len(report["drafters"]), 2)
+        self.assertTrue(report["drafts"])
+        self.assertGreater(report["drafts"][0]["verified"], 0)
+        self.assertGreater(report["cost"][0]["ms"], 0)
+
+    def test_the_usual_causes_are_named(self):
+        self.assertEqual(self.causes("--enable-dspark", "off"), ["switched_off"])
+        self.assertEqual(self.causes("--no-enable-mtp-varlen"), ["varlen_off"])
+        self.assertEqual(self.causes("--dspark-mode", "fixed:0"), ["fixed_zero"])
+        self.assertEqual(self.causes("--draft-with", "none"), ["no_drafters"])
+        self.assertEqual(self.causes("--max-tokens", "1")[0], "short_answer")
+        self.assertEqual(self.causes("--dflash-validation-threshold", "1", "--drafter", DRAFTERS / "markov", "--dspark-mode",
+                                     "fixed:3", "--draft-with", "dspark"), ["threshold"])
+        self.assertIn(self.causes("--draft-with", "ngram", "--prompt-len", "4", "--max-tokens", "4"),
+                      (["short_prompt"], ["wrong_guesses"]))
+
+
+class Top(unittest.TestCase):
+    def test_shows_a_running_server(self):
+        with serving.Server(COMMAND, "--enable-health-check") as server:
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                pool.submit(lambda: [server.tokens(max_tokens=400, ignore_eos=True) for _ in range(8)])
+                done = dspark("top", "--port", server.port, "--looks", 3, "--refresh", "200ms")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            pages = done.stdout.strip().split("\n\n")
+            self.assertEqual(len(pages), 3)
+            for name in ("server", "requests", "speed", "first token", "guesses", "steps", "cache"):
+                self.assertRegex(pages[0], rf"(?m)^{name} ")
+            self.assertIn(", ok", pages[0])
+        self.assertEqual(dspark("top", "http://127.0.0.1:9", "--looks", 1).returncode, 1)
+
+
+class Sweep(unittest.TestCase):
+    def test_settings_and_peers_side_by_side(self):
+        with tempfile.TemporaryDirectory() as folder, serving.Server(COMMAND) as server, \
+                serving.Server(COMMAND, "--enable-dspark", "off") as peer:
+            out, prompts = pathlib.Path(folder) / "out", []
+            for name in ("mbpp", "mt-bench"):
+                prompts.append(pathlib.Path(folder) / f"{name}.jsonl")
+                prompts[-1].write_text("".join(json.dumps({"turns": [f"{name} number {i}, abc abc abc"]}) + "\n"
+                                               for i in range(6)))
+            before = json.loads(server.ask("GET", "/api/v1/config")[1])["settings"]
+            done = dspark("bench", "sweep", "--server", f"ours=http://127.0.0.1:{server.port}", "--prompts", prompts[0],
+                          "--prompts", prompts[1], "--clients", "2,4", "--repeats", 2, "--max-tokens", 24, "--out", out,
+                          "--modes", "off", "--modes", "fixed:3")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = json.loads((out / "sweep.json").read_text())
+            self.assertEqual({(p["clients"], p["setting"]) for p in report["points"]},
+                             {(c, s) for c in (2, 4) for s in ("off", "fixed:3")})
+            for point in report["points"]:
+                for round_ in point["rounds"]:
+                    self.assertEqual(round_["failed"], 0)
+                    self.assertGreater(round_["tokens_per_second"], 0)
+                drafted = sum(a["tokens"] for r in point["rounds"] for a in r["engine"]["acceptance"].values())
+                self.assertEqual(drafted > 0, point["setting"] == "fixed:3")
+            text = (out / "sweep.md").read_text()
+            self.assertLess(text.index("the worst points first"), text.index("All points"))
+            self.assertIn("| code |", text)
+            self.assertIn("What reproducibility costs", text)
+            for plot in ("throughput", "user", "pareto"):
+                xml.dom.minidom.parse(str(out / f"sweep-{plot}.svg"))
+            after = json.loads(server.ask("GET", "/api/v1/config")[1])["settings"]
+            self.assertEqual(after["dspark_mode"]["value"], before["dspark_mode"]["value"])
+            # A peer whose settings nobody can change, in another rhythm.
+            done = subprocess.run([sys.executable, serving.ROOT / "scripts/bench_sweep.py", "--server",
+                                   f"peer=http://127.0.0.1:{peer.port}/", "--prompts", prompts[0], "--clients", "2",
+                                   "--rounds", "1", "--answer", "8", "--arrivals", "poisson:50", "--modes", "off", "--out",
+                                   out], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(dspark("bench", "sweep").returncode, 2)
+
+
+class Tune(unittest.TestCase):
+    def record(self, folder, *arguments):
+        log = pathlib.Path(folder) / "access.jsonl"
+        with serving.Server(COMMAND, "--access-log", log, *arguments) as server:
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                for _ in pool.map(lambda i: server.tokens(prompt="the same beginning, " * 6 + str(i % 3), max_tokens=20,
+                                                          seed=i, ignore_eos=True), range(24)):
+                    pass
+        return log
+
+    def tune(self, log, out, *arguments):
+        return answer("tune", "-m", serving.TINY, "--threads", "2", "--kv-memory", "64MiB", "--access-log", log, "--minutes",
+                      "0.2", "--out", out, *arguments)
+
+    def test_a_log_is_replayed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log, out = self.record(folder, "--log-prompts"), pathlib.Path(folder) / "out"
+            report = self.tune(log, out)
+            self.assertEqual((report["requests"], report["with_text"]), (24, True))
+            self.assertTrue(report["trials"])
+            self.assertIn("dflash_validation_threshold", report["settings"])
+            self.assertNotIn("kv_type", report["settings"])
+            self.assertEqual(json.loads((out / "tune.json").read_text()), report)
+            if report["recommended"]:
+                for name in ("throughput", "TTFT P99", "ITL P50"):
+                    self.assertIn(name, report["against_today"])
+                shown = answer("config", "--config", out / "config.toml")["settings"]
+                values = {entry["key"]: entry for entry in shown}
+                self.assertEqual(values["threads"]["value"], 2)
+            # What came several times warms the next server up.
+            lines = [json.loads(line) for line in (out / "warm-up.jsonl").read_text().splitlines()]
+            self.assertEqual(len(lines), 3)
+            with serving.Server(COMMAND, "--cache-warmup-file", out / "warm-up.jsonl") as server:
+                self.assertGreater(server.cache()["pinned_blocks"], 0)
+
+    def test_without_text_nothing_is_said_of_speculation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log, out = self.record(folder), pathlib.Path(folder) / "out"
+            report = self.tune(log, out)
+            self.assertFalse(report["with_text"])
+            self.assertNotIn("dflash_validation_threshold", report["settings"])
+            self.assertFalse((out / "warm-up.jsonl").exists())
+
+    def test_bad_logs_are_errors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log"
+            for text, words in (("", "no answered request"), ("{}\n", ":1"), ("x\n", ":1"), ('{"endpoint": 7}\n', ":1"),
+                                ('\n{"endpoint": "chat", "status": 200, "arrival": 1e999}\n', ":2")):
+                log.write_text(text)
+                done = dspark("tune", "-m", serving.TINY, "--access-log", log)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(words, done.stderr)
+        self.assertEqual(dspark("tune").returncode, 2)
+
+
+class Deploy(unittest.TestCase):
+    def test_every_metric_that_is_named_exists(self):
+        with serving.Server(COMMAND, "--enable-health-check", "--dspark-mode", "fixed:3") as server:
+            server.tokens(prompt="abc abc abc abc", max_tokens=60, ignore_eos=True)
+            server.ask("POST", "/v1/completions", {"prompt": [1] * 5000})
+            metrics = server.ask("GET", "/metrics")[1]
+            known = set(re.findall(r"(?m)^([a-z_:]+)[{ ]", metrics))
+        deploy = serving.ROOT / "deploy"
+        dashboard = json.loads((deploy / "grafana-dashboard.json").read_text())
+        texts = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        texts.append((deploy / "alerts.yml").read_text())
+        named = {name for text in texts for name in re.findall(r"\b(?:vllm:|dspark_|dflash_)[a-z_]+", text)}
+        self.assertGreater(len(named), 20)
+        self.assertEqual(named - known, set())
+
+    def test_the_unit_names_flags_that_exist(self):
+        line = re.search(r"ExecStart=\S+ (serve .*)", (serving.ROOT / "deploy/dspark.service").read_text()).group(1)
+        self.assertEqual(dspark(*line.split(), "--help").returncode, 0)
+
+
+if __name__ == "__main__":
+    COMMAND = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()
