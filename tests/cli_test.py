@@ -146,6 +146,29 @@ class Config(unittest.TestCase):
         self.assertEqual(done.stderr.decode(),
                          "dspark: warning: the variable DSPARK_MODLE sets nothing; did you mean DSPARK_MODEL?\n")
 
+    def test_settings_of_the_cache_tiers_are_refused_with_that_reason(self):
+        for flag in ("--dflash-enable-async-prefetch", "--no-dflash_enable_async_prefetch", "--enable-yoco=1"):
+            done = dspark("serve", flag)
+            self.assertEqual(done.returncode, 4)
+            self.assertIn(b"comes with the cache tiers", done.stderr)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("dflash_enable_async_prefetch = true\n")
+            file.flush()
+            done = dspark("config", "--config", file.name)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"comes with the cache tiers", done.stderr)
+
+    def test_deepinfers_names_are_known(self):
+        page = (pathlib.Path(__file__).resolve().parent.parent / "docs/operator.md").read_text()
+        flags = re.findall(r"(?m)^\| (`--[a-z-]+`(?:, `--[a-z-]+`)*) \|", page)
+        names = [name for cell in flags for name in re.findall(r"`--([a-z-]+)`", cell)]
+        self.assertEqual(len(names), 15)
+        known = self.settings()
+        for name in names:
+            self.assertTrue(name in known or name == "model-path", name)
+        off = self.settings(variables={"DEEPINFER_ENABLE_MTP_VARLEN": "0", "DEEPINFER_USE_NEXTN_DECODE": "3"})
+        self.assertEqual((off["enable-mtp-varlen"]["value"], off["nextn-decode"]["value"]), (False, 3))
+
     def test_one_setting_is_described(self):
         text = dspark("config", "model_path").stdout.decode()
         self.assertIn("variable  DSPARK_MODEL\n", text)

@@ -114,6 +114,31 @@ class Health(unittest.TestCase):
                 self.assertIn("degraded, broken_drafter", log)
                 self.assertIn("recovered from broken_drafter", log)
 
+    def test_a_poisoned_cost_table(self):
+        def ask(server):
+            return [server.tokens(prompt="abc abc abc abc", max_tokens=200, seed=seed, ignore_eos=True) for seed in range(3)]
+
+        with tempfile.TemporaryDirectory() as home:
+            with Server(home=home) as server:
+                expected = ask(server)
+            (profile,) = pathlib.Path(home).glob(".cache/dspark/costs/*.json")
+            costs = json.loads(profile.read_text())
+            costs["step_ms"] = {rows: 1e5 if int(rows) < 4 else 1e-6 for rows in costs["step_ms"]}
+            profile.write_text(json.dumps(costs))
+            with Server("--self-test-every", "0s", home=home) as server:
+                self.assertEqual(ask(server), expected)
+                until(lambda: "cost_model_off" in modes(server))
+                self.assertEqual(health(server)[1]["ready"], True)
+                self.assertGreaterEqual(labelled(server, "dspark_self_healing_events_total", "cost_model_off"), 1)
+                until(lambda: modes(server) == [])
+                self.assertEqual(ask(server), expected)
+                before = [server.metric(f"dspark_step_{kind}_seconds_total") for kind in ("expected", "actual")]
+                ask(server)
+                server.wait_until_idle()
+                after = [server.metric(f"dspark_step_{kind}_seconds_total") for kind in ("expected", "actual")]
+                ratio = (after[0] - before[0]) / (after[1] - before[1])
+                self.assertTrue(0.2 < ratio < 5, ratio)  # it was poisoned by a factor of thousands
+
     def test_a_stuck_worker(self):
         with Server("--step-timeout", "500ms") as server:
             expected = [self.long_request(server, i, "first") for i in range(4)]

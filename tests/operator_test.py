@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.dom.minidom
 
@@ -201,6 +202,28 @@ class Tune(unittest.TestCase):
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn(words, done.stderr)
         self.assertEqual(dspark("tune").returncode, 2)
+
+
+class Defrag(unittest.TestCase):
+    def test_idle_moments_compact_the_cache(self):
+        with serving.Server(COMMAND, "--enable-cache-defrag", "--cache-defrag-every", "300ms") as server, \
+                serving.Server(COMMAND) as other:
+            def ask(of, i, length):
+                return of.tokens(prompt=[i % 250] * length, max_tokens=20, ignore_eos=True, seed=i, n=1)
+
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                first = list(pool.map(lambda i: ask(server, i, 20 + 45 * (i % 9)), range(40)))
+            before = server.cache()
+            runs = server.metric("dspark_cache_defrags_total")
+            deadline = time.monotonic() + 60
+            while server.metric("dspark_cache_defrags_total") < runs + 2:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            after = server.wait_until_idle()
+            self.assertLessEqual(after["cache_fragmentation_ratio"], before["cache_fragmentation_ratio"])
+            self.assertEqual(after["scatter_positions"], 0)
+            self.assertEqual([ask(server, i, 20 + 45 * (i % 9)) for i in range(40)], first)
+            self.assertEqual([ask(other, i, 20 + 45 * (i % 9)) for i in range(40)], first)
 
 
 class Deploy(unittest.TestCase):

@@ -25,12 +25,12 @@ def environment(home):
 class Server:
     """A running `dspark serve`; leaves it by SIGTERM and checks that it ended well."""
 
-    def __init__(self, command, *arguments, model=TINY, memory="64MiB", ready=True):
+    def __init__(self, command, *arguments, model=TINY, memory="64MiB", ready=True, home=None):
         self.home = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
             [command, "serve", "-m", str(model), "--port", "0", "--served-model-name", "tiny", "--threads", "2",
              "--kv-memory", memory, *map(str, arguments)],
-            env=environment(self.home.name), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            env=environment(home or self.home.name), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.complaints = []
         self.reader = threading.Thread(target=lambda: self.complaints.extend(self.process.stderr), daemon=True)
         self.reader.start()

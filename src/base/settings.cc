@@ -209,7 +209,14 @@ size_t find_setting(std::string_view name) {
   return static_cast<size_t>(found - kSettings.begin());
 }
 
+std::string_view setting_to_come(std::string_view name) {
+  const std::string wanted = with_dashes(name);
+  const bool tiers = wanted == "dflash-enable-async-prefetch" || wanted.find("yoco") != std::string::npos;
+  return tiers ? "it comes with the cache tiers, which this build does not have" : "";
+}
+
 std::string setting_suggestion(std::string_view name) {
+  if (const std::string_view reason = setting_to_come(name); !reason.empty()) return fmt::format("; {}", reason);
   std::vector<std::string_view> names;
   for (const SettingSpec& spec : kSettings) names.push_back(spec.name);
   const std::string_view nearest = closest_name(with_dashes(name), names);

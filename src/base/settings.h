@@ -75,6 +75,8 @@ Result<LoadedSettings> load_settings(const SettingSources& sources);
 
 // The index in kSettings for a name or alias, with '-' and '_' alike; kSettings.size() if there is none.
 size_t find_setting(std::string_view name);
+// Why this build does not have a setting that others know; "" for any other name.
+std::string_view setting_to_come(std::string_view name);
 // "; did you mean 'threads'?" for a mistyped name, else "".
 std::string setting_suggestion(std::string_view name);
 // DSPARK_MAX_TOKENS for "max-tokens".

@@ -176,6 +176,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   StepLoopOptions loop = {.schedule = options.schedule,
                           .context = context,
                           .max_queue = options.max_queue,
+                          .defrag_every = options.defrag_every,
                           .speculation = options.speculation};
 #ifndef NDEBUG
   loop.check_accounting = true;

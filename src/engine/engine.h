@@ -3,6 +3,7 @@
 // Any thread may serve and generate; runner() and score() are for one thread while no request is here.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,7 +35,8 @@ struct EngineOptions {
   RunnerOptions runner;
   int context = 0;  // positions a sequence may have; 0: what the model was trained for and the KV memory holds
   ScheduleOptions schedule;
-  int max_queue = 1024;  // requests that may wait
+  int max_queue = 1024;                       // requests that may wait
+  std::chrono::milliseconds defrag_every{0};  // compactions of the KV cache while nobody asks; 0: none
   SpeculationOptions speculation;
   DrafterOptions drafter;
   CostOptions costs;

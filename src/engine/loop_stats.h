@@ -22,6 +22,13 @@ struct StepTimes {
   void add(double step_seconds);
 };
 
+// Compactions of the KV cache, and its fragmentation around the newest one.
+struct DefragStats {
+  int64_t runs = 0;
+  int64_t moved = 0;  // blocks
+  double before = 0.0, after = 0.0;
+};
+
 struct LoopStats {
   // Now.
   int running = 0;           // sequences: prompts on their way and choices
@@ -43,6 +50,7 @@ struct LoopStats {
   int64_t drafted = 0, accepted = 0;
   int64_t preemptions = 0;
   SpeculationStats speculation;
+  DefragStats defrag;
 
   // Seconds of all steps by phase; they add up to the time that the loop was not idle.
   double plan_seconds = 0.0;     // taking in requests, the plan, KV blocks

@@ -13,8 +13,9 @@
 namespace dspark {
 namespace {
 
-constexpr size_t kRefreshed = 16;      // waiting branches whose cached part is looked up in a step
-constexpr int kMostStalls = 8;         // plans of which nothing came, before the first in line is given up
+constexpr size_t kRefreshed = 16;  // waiting branches whose cached part is looked up in a step
+constexpr int kMostStalls = 8;     // plans of which nothing came, before the first in line is given up
+constexpr std::chrono::milliseconds kIdleEnough{100};  // before the cache is compacted
 constexpr int kRowsWithLogprobs = 32;  // of a prompt whose log-probabilities are wanted, in one step: logits are large
 
 double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
@@ -50,7 +51,8 @@ StepLoop::StepLoop(Runner& runner, const Tokenizer& tokenizer, StepLoopOptions o
       limits_(limits_of(runner, options_)),
       kv_drafter_(drafter_with_kv(options_.drafters)),
       cost_(options_.cost),
-      speculation_(options_.speculation, options_.drafters) {
+      speculation_(options_.speculation, options_.drafters),
+      defrag_at_(Clock::now() + options_.defrag_every) {
   for (int i = 0; i < runner.pool().size(); ++i) scratch_.emplace_back(runner.ops());
   thread_ = std::thread([this] { main(); });
 }
@@ -146,7 +148,7 @@ bool StepLoop::take_in() {
     if (requests_.empty() && arrived_.empty() && !stop_) {
       computed_.reset();
       step_began_.reset();
-      wake_.wait(lock, [&] { return stop_ || !arrived_.empty(); });
+      idle(lock);
       mark_ = Clock::now();
     }
     step_began_ = Clock::now();
@@ -173,6 +175,36 @@ bool StepLoop::take_in() {
   }
   sweep();
   return true;
+}
+
+// Waits for requests. Once it has lasted a while and compaction is due, that is done a block at a time.
+void StepLoop::idle(std::unique_lock<std::mutex>& lock) {
+  const auto wanted = [&] { return stop_ || !arrived_.empty(); };
+  if (options_.defrag_every.count() == 0) return wake_.wait(lock, wanted);
+  Clock::time_point next = std::max(defrag_at_, Clock::now() + kIdleEnough);
+  while (!wake_.wait_until(lock, next, wanted)) {
+    lock.unlock();
+    const bool more = compact();
+    lock.lock();
+    published_.defrag = stats_.defrag;
+    next = more ? Clock::now() : defrag_at_;
+  }
+}
+
+// One block; false when all is done.
+bool StepLoop::compact() {
+  KvCache& kv = runner_.kv();
+  if (!std::exchange(compacting_, true)) stats_.defrag.before = kv.stats().fragmentation_ratio();
+  if (kv.compact_step()) {
+    ++stats_.defrag.moved;
+    return true;
+  }
+  compacting_ = false;
+  defrag_at_ = Clock::now() + options_.defrag_every;
+  stats_.defrag.after = kv.stats().fragmentation_ratio();
+  ++stats_.defrag.runs;
+  log(LogLevel::kInfo, "KV cache compacted: fragmentation {:.3f} -> {:.3f}", stats_.defrag.before, stats_.defrag.after);
+  return false;
 }
 
 void StepLoop::take_options(std::optional<LiveLoopOptions> options) {

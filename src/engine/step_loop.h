@@ -35,7 +35,8 @@ struct StepLoopOptions {
   int context = 0;                       // positions a sequence may have
   int max_queue = 1024;                  // requests that may wait
   std::vector<int32_t> end_tokens = {};  // the model's own
-  CostModel cost = {};                   // what steps take, as far as it is known
+  // The KV cache is compacted so often, while nobody asks anything; 0: never.
+  std::chrono::milliseconds defrag_every{0};
   SpeculationOptions speculation = {};
   std::vector<std::shared_ptr<Drafter>> drafters = {};  // in the order of preference
   CostModel cost = {};                                  // what is known of it before the first step
@@ -103,6 +104,8 @@ class StepLoop final : public Serving {
 
   void main();
   bool take_in();
+  void idle(std::unique_lock<std::mutex>& lock);
+  bool compact();
   void take_options(std::optional<LiveLoopOptions> options);
   void end_overdue();
   void step();
@@ -197,6 +200,8 @@ class StepLoop final : public Serving {
   int logit_rows_ = 0;
   StepOutput output_ = {};
   std::vector<DrawScratch> scratch_;  // one a worker
+  Clock::time_point defrag_at_;       // the next compaction, or since when one has been due
+  bool compacting_ = false;
   LoopStats stats_;
   int64_t counted_steps_ = 0;  // whose phases have been counted, and the seconds of all of them
   std::array<double, kStepPhaseNames.size()> counted_seconds_ = {};

@@ -168,6 +168,11 @@ class KvCache {
   // Evicts everything that nobody holds and that is not pinned; returns how many blocks.
   int64_t drop_cached();
 
+  // Moves one block into a free place below it, or drops one cached tail that is too short to keep; false if nothing is
+  // left to do, and then free memory above all blocks has gone back to the system. Does nothing while a sequence is
+  // open. On the step thread.
+  bool compact_step();
+
   int64_t block_bytes() const;
   int64_t draft_offset() const;  // of the drafter's KV in a block, in bytes
   int64_t capacity_blocks() const;
@@ -188,6 +193,7 @@ class KvCache {
   struct Source;
   explicit KvCache(KvCacheOptions options);
 
+  void balance_free_blocks();
   int shard_number(const Sha256Digest& digest) const;
   // A private block, held once; nullptr if all others are in use or pinned.
   KvBlock* acquire(int home);

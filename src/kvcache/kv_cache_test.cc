@@ -436,6 +436,62 @@ TEST(KvCache, ResumedSequencesAreNoPrompts) {
   EXPECT_EQ(counters.block_hits, 1);
 }
 
+TEST(KvCache, CompactionMovesBlocksDownAndKeepsWhatTheyHold) {
+  for (const int shards : {1, 3}) {
+    const auto cache = make_cache(test_options(64, shards));
+    std::vector<Tokens> texts;
+    {
+      std::vector<TestSequence> open;
+      for (int i = 0; i < 12; ++i) {
+        texts.push_back(iota_tokens(128 + 40 + 17 * i, 1000 * (i % 4)));  // beginnings in common
+        texts.back()[130] += i;
+        open.push_back(run_sequence(*cache, i % 2 == 0 ? "a" : "b", texts.back()));
+      }
+      TestSequence pinned = run_sequence(*cache, "a", iota_tokens(300, 50'000));
+      texts.push_back(pinned.text);
+      ASSERT_TRUE(pinned.kv.close_pinned().ok());
+      EXPECT_FALSE(cache->compact_step()) << "sequences are open";
+      for (size_t i = 0; i < open.size(); ++i) open[i].kv.close(i % 3 == 1 ? KvTail::kDrop : KvTail::kKeep);
+    }
+    const KvStats before = cache->stats();
+    ASSERT_GT(before.scatter_ratio(), 0.0);
+    const auto cached = [&] {
+      std::vector<int> out;
+      for (size_t i = 0; i < texts.size(); ++i) {
+        const KvPrefix prefix = cache->announce(i == 12 || i % 2 == 0 ? "a" : "b", "", texts[i]);
+        out.push_back(cache->cached(prefix, {.max_cached = static_cast<int>(texts[i].size()), .drafts = true}));
+      }
+      return out;
+    };
+    const std::vector<int> found = cached();
+    int steps = 0;
+    while (cache->compact_step()) {
+      ASSERT_LT(++steps, 1000);
+      const Status status = cache->check();
+      ASSERT_TRUE(status.ok()) << status.error().message;
+    }
+    const Status status = cache->check();
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    const KvStats after = cache->stats();
+    EXPECT_EQ(after.scatter_ratio(), 0.0);
+    EXPECT_LT(after.fragmentation_ratio(), before.fragmentation_ratio());
+    EXPECT_EQ(after.pinned_blocks, before.pinned_blocks);
+    const std::vector<int> still = cached();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_LE(found[i] - still[i], 32) << "only short tails may go";
+      TestSequence again =
+          open_sequence(*cache, i == 12 || i % 2 == 0 ? "a" : "b", texts[i], static_cast<int>(texts[i].size()), true);
+      EXPECT_EQ(again.kv.length(), still[i]);
+      EXPECT_EQ(again.first_wrong(), -1);
+    }
+    if (shards == 3) {
+      for (const KvShardStats& shard : after.shards) EXPECT_GE(shard.free_blocks, after.free_blocks >= 3 ? 0 : 0);
+    }
+    TestSequence more = run_sequence(*cache, "c", iota_tokens(500, 90'000));
+    EXPECT_EQ(more.first_wrong(), -1);
+  }
+}
+
 TEST(KvCache, FragmentationIsSlackAndScatter) {
   const auto cache = make_cache(test_options(16));
   EXPECT_EQ(cache->stats().fragmentation_ratio(), 0.0);

@@ -28,6 +28,9 @@ class KvMemory {
   std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
   // Block number `id` of the grown() ones, in the order of addresses within a chunk.
   KvBlock& block(int64_t id) const { return chunks_[id / chunk_blocks_].blocks[id % chunk_blocks_]; }
+  // The pages of blocks from number `id` on, which hold nothing, go back to the system until they are written again.
+  // With lock() held.
+  void release_above(int64_t id);
   // grow() with lock() held.
   KvBlock* grow_locked();
 

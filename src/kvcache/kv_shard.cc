@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -202,6 +203,45 @@ KvBlock* KvShard::evict() {
   make_private(block);
   ++counters.evictions;
   return block;
+}
+
+void KvShard::remove_free(KvBlock* block) {
+  std::erase(free_, block);
+  std::ranges::make_heap(free_, higher_address);
+  add_to(free_count_, -1);
+  make_private(block);
+}
+
+void KvShard::drop(KvBlock* block) {
+  remove_cached(block);
+  if (block->is_whole()) record_eviction(block->digest);
+  unlink(block);
+  give_free(block);
+  ++counters.evictions;
+}
+
+void KvShard::replace(KvBlock* from, KvBlock* to) {
+  to->state = KvBlockState::kIndexed;
+  to->refs = 0;
+  to->shard = number_;
+  to->pinned = std::exchange(from->pinned, false);
+  to->root = from->root;
+  to->digest = from->digest;
+  to->parent = std::exchange(from->parent, nullptr);
+  KvSiblings* siblings = siblings_at({to->root, to->parent});
+  siblings->erase(from);
+  siblings->insert(to);
+  to->children = std::exchange(from->children, {});
+  for (KvBlock* child : to->children.blocks()) child->parent = to;
+  if (to->is_whole()) index_[to->digest] = to;
+  if (!to->pinned) {
+    to->stamp = from->stamp;
+    to->older = std::exchange(from->older, nullptr);
+    to->newer = std::exchange(from->newer, nullptr);
+    (to->older == nullptr ? oldest_ : to->older->newer) = to;
+    (to->newer == nullptr ? newest_ : to->newer->older) = to;
+  }
+  give_free(from);
 }
 
 void KvShard::append_cached(KvBlock* block) {

@@ -74,6 +74,12 @@ class KvShard {
   // cached.
   KvBlock* evict();
 
+  // For compaction. `block` is free and leaves the free list, private and empty; `block` is cached and goes; `to`,
+  // private with the contents of `from`, takes its place, which nobody holds, and `from` is free.
+  void remove_free(KvBlock* block);
+  void drop(KvBlock* block);
+  void replace(KvBlock* from, KvBlock* to);
+
   // Prefixes of queued and running requests.
   void announce(std::span<const Sha256Digest> digests);
   void retract(std::span<const Sha256Digest> digests);

@@ -2,7 +2,7 @@
 #include "tools/bootstrap.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <random>
 
 #include "base/check.h"
@@ -58,6 +58,25 @@ Interval ratio_interval(std::span<const Round> a, std::span<const Round> b,
   out.low = at_part(ratios, 0.025);
   out.high = at_part(ratios, 0.975);
   return out;
+}
+
+Interval ratio_of_means(std::span<const double> a, std::span<const double> b, int resamples, uint64_t seed) {
+  DSPARK_CHECK(!a.empty() && !b.empty(), "an interval of nothing");
+  std::mt19937_64 random(seed);
+  const auto mean = [](std::span<const double> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  const auto drawn_mean = [&](std::span<const double> values) {
+    double sum = 0.0;
+    for (size_t i = 0; i < values.size(); ++i) sum += values[random() % values.size()];
+    return sum / static_cast<double>(values.size());
+  };
+  std::vector<double> ratios;
+  for (int i = 0; i < resamples; ++i) {
+    const double of_a = drawn_mean(a);
+    ratios.push_back(ratio(of_a, drawn_mean(b)));
+  }
+  return {ratio(mean(a), mean(b)), at_part(ratios, 0.025), at_part(ratios, 0.975)};
 }
 
 double mean_whole(std::span<const RequestTimes* const> requests) {

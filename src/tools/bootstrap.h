@@ -30,6 +30,9 @@ Interval ratio_interval(std::span<const Round> a, std::span<const Round> b,
                         const std::function<double(std::span<const RequestTimes* const>)>& statistic,
                         int resamples = 400, uint64_t seed = 1);
 
+// mean(a) / mean(b) of one number a round, with rounds of each drawn again.
+Interval ratio_of_means(std::span<const double> a, std::span<const double> b, int resamples = 400, uint64_t seed = 1);
+
 // Statistics of requests.
 double mean_whole(std::span<const RequestTimes* const> requests);
 std::function<double(std::span<const RequestTimes* const>)> first_percentile(double part);

@@ -54,6 +54,10 @@ Error unknown_flag(const CommandSpec& command, std::string_view flag) {
     return make_error(ErrorCode::kInvalidArgument, "--{} is no flag of `dspark {}`; it belongs to {}",
                       kSettings[index].name, command.name(), fmt::join(owners, ", "));
   }
+  if (const std::string_view reason = setting_to_come(bare.starts_with("no-") ? bare.substr(3) : bare);
+      !reason.empty()) {
+    return make_error(ErrorCode::kUnsupported, "'{}' cannot be used: {}", printable(flag), reason);
+  }
   std::vector<std::string_view> known;
   for (const SettingSpec& spec : kSettings) {
     if (spec.commands.has(command.id)) known.push_back(spec.name);

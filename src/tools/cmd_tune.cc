@@ -114,18 +114,8 @@ struct Measures {
   Interval throughput, first_p50, first_p99, gap_p50, gap_p99, whole;
 };
 
-Interval rate_interval(const std::vector<double>& best, const std::vector<double>& today) {
-  // Rounds are few: each pair of them is a ratio, and the outermost are the interval.
-  std::vector<double> ratios;
-  for (const double a : best) {
-    for (const double b : today) ratios.push_back(a / b);
-  }
-  std::ranges::sort(ratios);
-  return {ratios[ratios.size() / 2], ratios.front(), ratios.back()};
-}
-
 Measures measures_of(const Final& f) {
-  return {.throughput = rate_interval(f.best_rates, f.today_rates),
+  return {.throughput = ratio_of_means(f.best_rates, f.today_rates),
           .first_p50 = ratio_interval(f.best, f.today, first_percentile(0.5)),
           .first_p99 = ratio_interval(f.best, f.today, first_percentile(0.99)),
           .gap_p50 = ratio_interval(f.best, f.today, gap_percentile(0.5)),

@@ -145,6 +145,7 @@ Result<EngineOptions> engine_options(const Settings& settings) {
   if (const auto cache = cache_dir(); cache.ok()) options.costs.folder = *cache + "/costs";
   DSPARK_TRY(options.drafter, drafter_options(settings, options.speculation.enabled));
   options.max_queue = static_cast<int>(settings.get<"max-queue">());
+  if (settings.get<"enable-cache-defrag">()) options.defrag_every = settings.get<"cache-defrag-every">();
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));
   if (!options.drafter.model.empty() && options.drafter.with != DraftWith::kNone) {
     DSPARK_TRY(options.drafter.model, local_model(options.drafter.model));

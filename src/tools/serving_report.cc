@@ -156,6 +156,18 @@ void add_cache(const KvStats& kv, std::vector<MetricSample>* out) {
   add("dspark_cache_lock_wait_seconds_total", "Time waited for shards' locks", kCounter, kv.counters.lock_wait_seconds);
 }
 
+void add_defrag(const DefragStats& stats, std::vector<MetricSample>* out) {
+  out->push_back(
+      {"dspark_cache_defrags_total", "Compactions of the KV cache", kCounter, static_cast<double>(stats.runs)});
+  out->push_back(
+      {"dspark_cache_defrag_moved_total", "Blocks that they moved", kCounter, static_cast<double>(stats.moved)});
+  const std::pair<const char*, double> times[] = {{"before", stats.before}, {"after", stats.after}};
+  for (const auto& [when, ratio] : times) {
+    out->push_back(
+        {"dspark_cache_defrag_ratio", "Fragmentation around the newest one", kGauge, ratio, {{"when", when}}});
+  }
+}
+
 nlohmann::ordered_json counters_json(const KvCounters& c) {
   return {{"block_lookups", c.block_lookups},
           {"block_hits", c.block_hits},
@@ -178,6 +190,7 @@ std::vector<MetricSample> engine_metrics(Engine& engine) {
   add_loop(stats, &out);
   add_speculation(stats.speculation, &out);
   add_cache(engine.runner().kv().stats(), &out);
+  add_defrag(stats.defrag, &out);
   return out;
 }
 
