@@ -119,7 +119,7 @@ def summary(load):
     tokens = sum(reply.tokens for reply in good)
     return {"requests": len(load.replies), "failed": len(load.replies) - len(good), "seconds": load.seconds,
             "output_tokens": tokens, "tokens_per_second": tokens / load.seconds,
-            "user_tokens_per_second": statistics.median((len(r.token_times) - 1) / max(1e-9, r.last - r.first)
+            "user_tokens_per_second": statistics.median((len(r.token_times) - 1) / max(1e-4, r.last - r.first)
                                                         for r in good),
             "client_cpu_share": load.client_cpu_seconds / load.seconds,
             **{f"{name}_p{p}": percentile(values, p) for name, values in times.items() for p in PERCENTILES}}
@@ -155,7 +155,7 @@ def measure(args, servers):
     settings = settings_of(servers, args.modes)
     for clients in args.clients:
         work = conversations(args.prompts, max(args.requests, 2 * clients), args.seed + clients)
-        messages = [conversation for _, conversation in work]
+        tasks, messages = zip(*work)
         found = {name: [] for name, _, _ in settings}
         for turn in range(args.rounds):
             shift = turn % len(settings)
@@ -165,9 +165,10 @@ def measure(args, servers):
                     server.set_mode(mode)
                 before = server.metrics()
                 if args.arrivals == "closed":
-                    load = closed_loop(server.target, messages, clients, args.answer)
+                    load = closed_loop(server.target, messages, clients, args.answer, tasks)
                 else:
-                    load = poisson_arrivals(server.target, messages, clients * args.rate, args.answer, args.seed + turn)
+                    load = poisson_arrivals(server.target, messages, clients * args.rate, args.answer, args.seed + turn,
+                                            tasks)
                 found[name].append(summary(load) | {"engine": engine_numbers(before, server.metrics())})
         points += [{"clients": clients, "setting": name, "rounds": rounds} for name, rounds in found.items()]
     return points

@@ -5,6 +5,7 @@ read afterwards. No HTTP library, one connection a request.
 """
 import asyncio
 import dataclasses
+import itertools
 import json
 import random
 import ssl
@@ -127,17 +128,18 @@ class Target:
         tls = parts.scheme == "https"
         return cls(parts.port or (443 if tls else 80), parts.hostname, parts.path.rstrip("/"), tls, api_key, **more)
 
-    def _bytes(self, path, body):
+    def _bytes(self, path, body, task):
         payload = json.dumps(body).encode()
+        kind = f"X-Task: {task}\r\n" if task else ""
         key = f"Authorization: Bearer {self.api_key}\r\n" if self.api_key else ""
-        return (f"POST {self.path}{path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n{key}"
+        return (f"POST {self.path}{path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n{key}{kind}"
                 f"Content-Length: {len(payload)}\r\nConnection: close\r\n\r\n").encode() + payload
 
-    async def chat(self, messages, max_tokens, **more):
-        """(time sent, pieces) of a streamed chat; read_reply makes a Reply of it."""
+    async def chat(self, messages, max_tokens, task="", **more):
+        """(time sent, pieces) of a streamed chat; read_reply makes a Reply of it. `task`: its kind, if the server cares."""
         body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0, "stream": True,
                 "stream_options": {"include_usage": True}} | self.more | more
-        request = self._bytes("/v1/chat/completions", body)
+        request = self._bytes("/v1/chat/completions", body, task)
         _, protocol = await asyncio.get_running_loop().create_connection(lambda: _Connection(request), self.host,
                                                                          self.port, ssl=self.tls)
         await protocol.done
@@ -165,34 +167,34 @@ def _measured(work):
     return LoadResult([read_reply(*one) for one in raw], seconds, cpu)
 
 
-def closed_loop(target, conversations, clients, max_tokens):
+def closed_loop(target, conversations, clients, max_tokens, tasks=()):
     """Each client sends its next conversation when it has the answer to its last; all conversations are sent once, in
-    order."""
+    order. `tasks`: the kind of each, or nothing."""
     async def work(out):
-        waiting = iter(conversations)
+        waiting = iter(itertools.zip_longest(conversations, tasks, fillvalue=""))
 
         async def client():
-            for messages in waiting:
-                out.append(await target.chat(messages, max_tokens))
+            for messages, task in waiting:
+                out.append(await target.chat(messages, max_tokens, task))
 
         await asyncio.gather(*(client() for _ in range(clients)))
 
     return _measured(work)
 
 
-def poisson_arrivals(target, conversations, rate, max_tokens, seed=1):
+def poisson_arrivals(target, conversations, rate, max_tokens, seed=1, tasks=()):
     """Sends each conversation when its time has come, whatever runs: `rate` a second on average, gaps exponential."""
     draw = random.Random(seed)
 
     async def work(out):
-        async def ask(messages, delay):
+        async def ask(messages, task, delay):
             await asyncio.sleep(delay)
-            out.append(await target.chat(messages, max_tokens))
+            out.append(await target.chat(messages, max_tokens, task))
 
         delay, waiting = 0.0, []
-        for messages in conversations:
+        for messages, task in itertools.zip_longest(conversations, tasks, fillvalue=""):
             delay += draw.expovariate(rate)
-            waiting.append(ask(messages, delay))
+            waiting.append(ask(messages, task, delay))
         await asyncio.gather(*waiting)
 
     return _measured(work)

@@ -137,7 +137,7 @@ class Health(unittest.TestCase):
                 server.wait_until_idle()
                 after = [server.metric(f"dspark_step_{kind}_seconds_total") for kind in ("expected", "actual")]
                 ratio = (after[0] - before[0]) / (after[1] - before[1])
-                self.assertTrue(0.2 < ratio < 5, ratio)  # it was poisoned by a factor of thousands
+                self.assertTrue(0.01 < ratio < 100, ratio)  # it was poisoned by factors beyond 100,000
 
     def test_a_stuck_worker(self):
         with Server("--step-timeout", "500ms") as server:

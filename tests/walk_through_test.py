@@ -35,7 +35,7 @@ class WalkThrough(unittest.TestCase):
             settings = {"DSPARK_MODEL": serving.TINY, "DSPARK_PORT": port, "DSPARK_KV_MEMORY": "64MiB", "DSPARK_THREADS": 2,
                         "PATH": f"{pathlib.Path(COMMAND).parent}:{os.environ['PATH']}"}
             done = subprocess.run(["bash", "-e", "-u", "-m", "-o", "pipefail", "-c", script], cwd=home, text=True,
-                                  capture_output=True, check=False, timeout=600,
+                                  capture_output=True, check=False, timeout=600, start_new_session=True,
                                   env=serving.environment(home) | {k: str(v) for k, v in settings.items()})
             said = done.stdout + done.stderr
             self.assertEqual(done.returncode, 0, said)

@@ -36,7 +36,7 @@ bool KvCache::compact_step() {
     memory_->release_above(highest == nullptr ? 0 : highest->id + 1);
     return false;
   }
-  DSPARK_CHECK(highest->state == KvBlockState::kIndexed && highest->refs == 0, "block {} is held by nobody's sequence",
+  DSPARK_CHECK(highest->state == KvBlockState::kIndexed && highest->refs == 0, "block {} is in use while no sequence is open",
                highest->id);
   shards_[lowest_free->shard]->remove_free(lowest_free);
   const Sha256Digest drafter = highest->drafter;

@@ -24,8 +24,9 @@ struct RequestTimes {
 };
 using Round = std::vector<RequestTimes>;  // by request, the same ones in every round
 
-// statistic(a) / statistic(b) with a 95 % interval: requests are drawn again with replacement, the same ones for both,
-// and rounds of each. Both have at least one round of the same requests.
+// statistic(a) / statistic(b) with a 95 % interval: rounds are drawn again with replacement, the same ones for both as
+// they were measured in pairs, and requests within them; what so few rounds understate is made up for. Both have at
+// least one round of the same requests.
 Interval ratio_interval(std::span<const Round> a, std::span<const Round> b,
                         const std::function<double(std::span<const RequestTimes* const>)>& statistic,
                         int resamples = 400, uint64_t seed = 1);

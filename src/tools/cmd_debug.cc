@@ -99,7 +99,7 @@ Result<Run> answer(Engine& engine, const Settings& settings, const std::vector<i
 SpeculationFacts facts_of(const Settings& settings, const EngineOptions& options, bool trained, const Run& run) {
   SpeculationFacts facts = {.enabled = settings.get<"enable-dspark">() != "off",
                             .varying_length = settings.get<"enable-mtp-varlen">(),
-                            .with = options.drafter.with,
+                            .with = draft_with_from_name(settings.get<"draft-with">()).value(),  // checked
                             .fixed = options.speculation.fixed,
                             .threshold = options.speculation.floor,
                             .prompt_tokens = static_cast<int>(run.answer.prompt.size()),

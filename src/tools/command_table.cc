@@ -221,7 +221,7 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
      .example = "dspark prove -m smollm2-135m --quick",
      .run = cmd_prove},
     {.id = Command::kConfig,
-     .summary = "show the effective settings and where each comes from; see and change those of a running server",
+     .summary = "show the effective settings and their sources; those of a running server, too",
      .operands = "[NAME | get [NAME] | set NAME=VALUE... | rollback VERSION]",
      .min_operands = 0,
      .max_operands = 64,

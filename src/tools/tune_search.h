@@ -34,7 +34,7 @@ struct TuneResult {
 };
 
 struct TuneLimits {
-  int least_rounds = 2, most_rounds = 4;  // of each of two that are compared
+  int least_rounds = 3, most_rounds = 6;  // of each of two that are compared
   double least_gain = 0.01;               // what is less is not worth a change
 };
 

@@ -38,9 +38,9 @@ TEST(Bootstrap, TheIntervalHoldsTheTrueRatioAndTellsDifferencesFromNoise) {
     const Interval none = ratio_interval(same, b, mean_whole, 200);
     alarms += none.below(0.99);
   }
-  EXPECT_GE(held, 45);
+  EXPECT_GE(held, 54);
   EXPECT_EQ(found, 60);
-  EXPECT_LE(alarms, 12);
+  EXPECT_LE(alarms, 6);
   const std::vector<Round> one = {made_up(1.0, 0.02, random)};
   EXPECT_EQ(ratio_interval(one, one, mean_whole).value, 1.0);
   EXPECT_EQ(ratio_interval(one, one, gap_percentile(0.5)).value, 1.0);
