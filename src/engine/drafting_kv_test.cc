@@ -104,6 +104,7 @@ class ProposalKeeper final : public Drafter {
   void computed(std::span<const ComputedRow> rows, const float* hidden, int hidden_rows) override {
     drafter_->computed(rows, hidden, hidden_rows);
   }
+  void settle() override { drafter_->settle(); }
   void propose(std::span<DraftRequest* const> requests) override {
     std::vector<DraftRequest*> asked;
     for (DraftRequest* request : requests) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "engine/speculation.h"
 #include "server/chat_messages.h"
 
@@ -155,19 +156,23 @@ std::optional<ApiError> read_stream(const Json& body, GenerationCall* call) {
 }
 
 // How much may be drafted for the request: it changes how fast tokens come, never which.
-std::optional<ApiError> read_speculation(const Json& body, Request* request, bool* report) {
+std::optional<ApiError> read_speculation(const Json& body, GenerationCall* call) {
   const Json& options = field(body, "speculation");
   if (options.is_null()) return std::nullopt;
+  for (const auto& [name, value] : options.items()) {
+    const bool known = name == "enabled" || name == "max_tokens" || name == "report";
+    if (!known && call->ignored.size() < kMostIgnored) call->ignored.push_back("speculation." + printable(name));
+  }
   bool enabled = true;
   if (auto error = read_bool(options, "speculation", "enabled", &enabled)) return error;
-  if (auto error = read_bool(options, "speculation", "report", report)) return error;
+  if (auto error = read_bool(options, "speculation", "report", &call->report_drafts)) return error;
   if (const Json& most = field(options, "max_tokens"); !most.is_null()) {
     if (!most.is_number_integer() || most.get<double>() < 0 || most.get<double>() > kMostDrafted) {
       return bad_field("speculation.max_tokens", shown(most), fmt::format("an integer from 0 to {}", kMostDrafted));
     }
-    request->draft_tokens = most.get<int>();
+    call->request.draft_tokens = most.get<int>();
   }
-  if (!enabled) request->draft_tokens = 0;
+  if (!enabled) call->request.draft_tokens = 0;
   return std::nullopt;
 }
 
@@ -185,7 +190,7 @@ std::optional<ApiError> read_generation(const Json& body, const ApiLimits& limit
   read_serving(body, call);
   if (auto error = read_sampling(body, limits, call)) return error;
   if (auto error = read_stream(body, call)) return error;
-  if (auto error = read_speculation(body, &call->request, &call->report_drafts)) return error;
+  if (auto error = read_speculation(body, call)) return error;
   Request& request = call->request;
   request.choices = value_or(body, "n", 1);
   if (request.choices > limits.max_choices) {

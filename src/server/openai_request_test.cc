@@ -227,6 +227,8 @@ TEST(OpenAiRequest, SpeculationBoundsTheDrafts) {
   EXPECT_EQ(drafts({{"max_tokens", 0}}), 0);
   EXPECT_EQ(drafts({{"enabled", false}, {"max_tokens", 5}}), 0);
   EXPECT_EQ(drafts({{"enabled", nullptr}, {"max_tokens", nullptr}}), -1);
+  EXPECT_THAT(good_chat({{"speculation", {{"enabled", true}, {"enabeld", false}}}}).ignored,
+              testing::ElementsAre("speculation.enabeld"));
   const auto complaint = [](json options) { return bad_chat({{"speculation", std::move(options)}}).message; };
   EXPECT_THAT(complaint(true), HasSubstr("speculation"));
   EXPECT_THAT(complaint({{"enabled", 1}}), HasSubstr("speculation.enabled"));

@@ -255,7 +255,7 @@ std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, std::v
     if (value.is_null()) continue;
     const FieldSpec* field = find_field(name, endpoint);
     if (field == nullptr || field->use == FieldUse::kIgnored) {
-      if (not_used->size() < 32) not_used->push_back(printable(name));
+      if (not_used->size() < kMostIgnored) not_used->push_back(printable(name));
     } else if (field->use == FieldUse::kRefused) {
       if (field->neutral == "null" || value != Json::parse(field->neutral)) {
         ApiError error = bad_field(name, shown(value), field->neutral);

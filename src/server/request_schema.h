@@ -48,6 +48,8 @@ struct FieldSpec {
 
 std::span<const FieldSpec> request_fields();
 
+inline constexpr size_t kMostIgnored = 32;  // names that are told
+
 // The first thing wrong with the fields of `body`, which must be an object. A null counts as absent. `ignored` gets the
 // names of fields that were not looked at.
 std::optional<ApiError> check_fields(const nlohmann::ordered_json& body, Endpoint endpoint,
