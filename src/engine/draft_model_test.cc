@@ -40,7 +40,9 @@ TEST(DraftModel, TheTargetItselfIsAlwaysRight) {
       const RequestStats& stats = recorder->stats();
       // A stop may cut what was drafted beyond it; nothing else is ever wrong.
       const bool cut = std::ranges::any_of(outcome.choices, [](auto& c) { return c.reason == FinishReason::kStop; });
-      if (!cut) EXPECT_EQ(stats.accepted, stats.drafted) << "temperature " << temperature;
+      if (!cut) {
+        EXPECT_EQ(stats.accepted, stats.drafted) << "temperature " << temperature;
+      }
     }
     const LoopStats stats = test.loop().stats();
     EXPECT_GT(stats.accepted, 300);
@@ -60,8 +62,12 @@ TEST(DraftModel, ChangesNoBit) {
   for (const int fixed : {1, 3, 7, -1}) {
     const LoopStats stats = expect_as_alone(kTarget, drafting(kDraft, fixed), requests, expected,
                                             fmt::format("a draft model, fixed {}", fixed));
-    if (fixed > 0) EXPECT_GT(stats.accepted, 100) << fixed;
-    if (fixed > 0) EXPECT_LT(stats.accepted, stats.drafted) << fixed;
+    if (fixed > 0) {
+      EXPECT_GT(stats.accepted, 100) << fixed;
+    }
+    if (fixed > 0) {
+      EXPECT_LT(stats.accepted, stats.drafted) << fixed;
+    }
   }
   LoopSetting competing = drafting(kDraft, -1);
   competing.loop.drafters = {std::make_shared<NgramDrafter>(std::make_shared<NgramStore>(), kMostDrafted)};

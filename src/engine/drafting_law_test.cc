@@ -106,7 +106,9 @@ TEST(DraftingLaw, ALengthThatDependsOnTheDraftedTokensBiasesNothing) {
     LoopUnderTest test(kTarget, setting);
     const std::vector<Outcome> drafted = test.run_together(requests);
     EXPECT_GT(test.loop().stats().accepted, 500) << what;
-    if (what == "all") EXPECT_LT(test.loop().stats().accepted, test.loop().stats().drafted);
+    if (what == "all") {
+      EXPECT_LT(test.loop().stats().accepted, test.loop().stats().drafted);
+    }
     int64_t a = 0, all = 0;
     for (size_t i = 0; i < drafted.size(); ++i) {
       EXPECT_EQ(drafted[i].choices[0].tokens, plain[i].choices[0].tokens) << what;

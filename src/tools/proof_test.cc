@@ -105,7 +105,9 @@ TEST(Proof, EveryAxisIsThere) {
   }
   EXPECT_TRUE(std::ranges::includes(all, quick));
   EXPECT_LT(quick.size(), all.size());
-  if (best_isa() != Isa::kPortable) EXPECT_TRUE(quick.contains("isa portable"));
+  if (best_isa() != Isa::kPortable) {
+    EXPECT_TRUE(quick.contains("isa portable"));
+  }
 }
 
 TEST(Proof, RequestsAreManyGreedyAndSeededAndEndBeforeABlockEnds) {
