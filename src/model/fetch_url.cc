@@ -1,7 +1,6 @@
 // libcurl's easy interface behind fetch_url.h.
 #include "model/fetch_url.h"
 
-#include <curl/curl.h>
 #include <strings.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 
 #include "base/cache_dir.h"
 #include "base/printable.h"
+#include "model/curl_api.h"
 
 namespace dspark {
 namespace {
@@ -26,12 +26,6 @@ constexpr int kMaxBarrenAttempts = 5;  // in a row without a new byte, once the 
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
-};
-struct FreeCurl {
-  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
-};
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
 int64_t size_or_zero(const std::string& path) {
@@ -50,12 +44,15 @@ std::string first_line(const std::string& path) {
 // One request, from what is in the .part file to as far as it gets.
 class Transfer {
  public:
-  Transfer(const std::string& url, const std::string& target, const ReportProgress& progress)
-      : url_(url),
+  Transfer(const CurlApi& api, const std::string& url, const std::string& target, const ReportProgress& progress)
+      : api_(api),
+        url_(url),
         name_(url_for_messages(url)),
         part_(target + ".part"),
         validator_path_(target + ".part.validator"),
         progress_(progress),
+        curl_(nullptr, FreeCurl{&api}),
+        headers_(nullptr, FreeCurlList{&api}),
         offset_(size_or_zero(part_)) {}
 
   // The file is whole, or why not.
@@ -75,6 +72,7 @@ class Transfer {
   bool begin_body();
   Status explain(CURL* curl, CURLcode code);
 
+  const CurlApi& api_;
   const std::string& url_;
   const std::string name_;
   const std::string part_;
@@ -82,7 +80,7 @@ class Transfer {
   const ReportProgress& progress_;
 
   std::unique_ptr<CURL, FreeCurl> curl_;
-  std::unique_ptr<curl_slist, FreeList> headers_;
+  std::unique_ptr<curl_slist, FreeCurlList> headers_;
   std::unique_ptr<std::FILE, CloseFile> file_;
   char curl_error_[CURL_ERROR_SIZE] = "";
 
@@ -132,7 +130,7 @@ size_t Transfer::on_header(char* data, size_t size, size_t count, void* self) {
 
 bool Transfer::begin_body() {
   long status = 0;
-  curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
+  api_.getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &status);
   const bool continues = status == 206;
   if (continues && range_begin_ != offset_) {
     failure_ = fmt::format("the server continued at byte {}, expected {}", range_begin_, offset_);
@@ -169,7 +167,7 @@ int Transfer::on_progress(void* self, curl_off_t total, curl_off_t now, curl_off
 }
 
 Status Transfer::configure(CURL* curl) {
-  const auto set = [&](CURLoption option, auto value) { return curl_easy_setopt(curl, option, value) == CURLE_OK; };
+  const auto set = [&](CURLoption option, auto value) { return api_.setopt(curl, option, value) == CURLE_OK; };
   const bool secure = url_.starts_with("https:");
   bool ok = set(CURLOPT_URL, url_.c_str()) && set(CURLOPT_PROTOCOLS_STR, "http,https") &&
             set(CURLOPT_REDIR_PROTOCOLS_STR, secure ? "https" : "http,https") && set(CURLOPT_FOLLOWLOCATION, 1L) &&
@@ -184,7 +182,7 @@ Status Transfer::configure(CURL* curl) {
        set(CURLOPT_NOPROGRESS, 0L);
   const std::string validator = first_line(validator_path_);
   if (offset_ > 0 && !validator.empty()) {
-    headers_.reset(curl_slist_append(nullptr, fmt::format("If-Range: {}", validator).c_str()));
+    headers_.reset(api_.slist_append(nullptr, fmt::format("If-Range: {}", validator).c_str()));
     ok = ok && set(CURLOPT_HTTPHEADER, headers_.get()) && set(CURLOPT_RANGE, fmt::format("{}-", offset_).c_str());
   } else {
     offset_ = 0;
@@ -194,11 +192,10 @@ Status Transfer::configure(CURL* curl) {
 }
 
 Status Transfer::run() {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  curl_.reset(started == CURLE_OK ? curl_easy_init() : nullptr);
+  curl_.reset(api_.init());
   if (curl_ == nullptr) return make_error(ErrorCode::kInternal, "{}: libcurl did not start", name_);
   DSPARK_RETURN_IF_ERROR(configure(curl_.get()));
-  CURLcode code = curl_easy_perform(curl_.get());
+  CURLcode code = api_.perform(curl_.get());
   if (code == CURLE_OK && file_ == nullptr && !begin_body()) code = CURLE_WRITE_ERROR;  // an empty body
   if (file_ != nullptr && std::fclose(file_.release()) != 0 && code == CURLE_OK) {
     failure_ = fmt::format("cannot write {}", part_);
@@ -213,7 +210,7 @@ Status Transfer::explain(CURL* curl, CURLcode code) {
   }
   if (!failure_.empty()) return make_error(ErrorCode::kExhausted, "{}: {}", name_, failure_);
   long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  api_.getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   if (code == CURLE_HTTP_RETURNED_ERROR && status == 416) {
     // Nothing behind what is there: it is the whole file, or one that the server no longer has.
     if (range_total_ == offset_) return Ok{};
@@ -227,7 +224,7 @@ Status Transfer::explain(CURL* curl, CURLcode code) {
     return make_error(status < 500 && status != 429 ? ErrorCode::kNotFound : ErrorCode::kInternal,
                       "{}: the server answered {}, expected 200; check the URL", name_, status);
   }
-  const std::string cause = curl_error_[0] != '\0' ? curl_error_ : curl_easy_strerror(code);
+  const std::string cause = curl_error_[0] != '\0' ? curl_error_ : api_.strerror(code);
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL) {
     return make_error(ErrorCode::kInvalidArgument, "{}: {}; expected http://HOST/FILE or https://HOST/FILE", name_,
                       printable(cause, 200));
@@ -250,9 +247,10 @@ Status check_digest(const std::string& part, const std::string& name, const Sha2
 
 Status fetch_url(const std::string& url, const std::string& target, const std::optional<Sha256Digest>& expected,
                  const ReportProgress& progress) {
+  DSPARK_TRY(const CurlApi* const api, curl_api());
   bool ever_got_bytes = false;
   for (int barren = 0; true;) {
-    Transfer transfer(url, target, progress);
+    Transfer transfer(*api, url, target, progress);
     const Status done = transfer.run();
     if (done.ok()) break;
     ever_got_bytes = ever_got_bytes || transfer.got_bytes();

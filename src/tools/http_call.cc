@@ -1,11 +1,11 @@
 // See http_call.h.
 #include "tools/http_call.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <memory>
 
+#include "model/curl_api.h"
 #include "model/fetch_url.h"
 
 namespace dspark {
@@ -13,13 +13,6 @@ namespace {
 
 constexpr size_t kMaxBytes = 16 << 20;
 constexpr long kTimeoutSeconds = 30;
-
-struct FreeCurl {
-  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
-};
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
 
 size_t append(char* data, size_t size, size_t count, void* out) {
   std::string& body = *static_cast<std::string*>(out);
@@ -32,19 +25,17 @@ size_t append(char* data, size_t size, size_t count, void* out) {
 
 Result<HttpAnswer> http_call(const std::string& url, const std::optional<std::string>& body, const std::string& api_key,
                              const std::string& trusted) {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  const std::unique_ptr<CURL, FreeCurl> curl(started == CURLE_OK ? curl_easy_init() : nullptr);
+  DSPARK_TRY(const CurlApi* const api, curl_api());
+  const std::unique_ptr<CURL, FreeCurl> curl(api->init(), FreeCurl{api});
   if (curl == nullptr) return make_error(ErrorCode::kInternal, "libcurl did not start");
   HttpAnswer answer;
   char message[CURL_ERROR_SIZE] = "";
-  std::unique_ptr<curl_slist, FreeList> headers;
+  std::unique_ptr<curl_slist, FreeCurlList> headers(nullptr, FreeCurlList{api});
   if (!api_key.empty()) {
-    headers.reset(curl_slist_append(nullptr, fmt::format("Authorization: Bearer {}", api_key).c_str()));
+    headers.reset(api->slist_append(nullptr, fmt::format("Authorization: Bearer {}", api_key).c_str()));
   }
-  if (body) headers.reset(curl_slist_append(headers.release(), "Content-Type: application/json"));
-  const auto set = [&](CURLoption option, auto value) {
-    return curl_easy_setopt(curl.get(), option, value) == CURLE_OK;
-  };
+  if (body) headers.reset(api->slist_append(headers.release(), "Content-Type: application/json"));
+  const auto set = [&](CURLoption option, auto value) { return api->setopt(curl.get(), option, value) == CURLE_OK; };
   bool ok = set(CURLOPT_URL, url.c_str()) && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_NOSIGNAL, 1L) &&
             set(CURLOPT_USERAGENT, "dspark") && set(CURLOPT_TIMEOUT, kTimeoutSeconds) && set(CURLOPT_PROXY, "") &&
             set(CURLOPT_ERRORBUFFER, message) && set(CURLOPT_WRITEFUNCTION, append) &&
@@ -54,13 +45,13 @@ Result<HttpAnswer> http_call(const std::string& url, const std::optional<std::st
   }
   if (!trusted.empty()) ok = ok && set(CURLOPT_CAINFO, trusted.c_str());
   if (!ok) return make_error(ErrorCode::kInternal, "libcurl refused an option; is it older than 7.85?");
-  const CURLcode code = curl_easy_perform(curl.get());
+  const CURLcode code = api->perform(curl.get());
   if (code != CURLE_OK) {
     return make_error(ErrorCode::kUnavailable, "{}: {}", url_for_messages(url),
-                      *message != 0 ? message : curl_easy_strerror(code));
+                      *message != 0 ? message : api->strerror(code));
   }
   long status = 0;
-  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  api->getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
   answer.status = static_cast<int>(status);
   return answer;
 }

@@ -2,20 +2,42 @@
 #include "train/gemm.h"
 
 #include <dnnl.h>
-#include <omp.h>
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/shared_library.h"
 
 namespace dspark {
 namespace {
 
+struct GemmApi {
+  decltype(&::dnnl_sgemm) sgemm = nullptr;
+  void (*set_threads)(int) = nullptr;
+};
+
+Result<GemmApi> load() {
+  GemmApi api;
+  DSPARK_TRY(const SharedLibrary dnnl,
+             SharedLibrary::open(fmt::format("libdnnl.so.{}", DNNL_VERSION_MAJOR), "libdnnl-dev"));
+  DSPARK_RETURN_IF_ERROR(dnnl.bind("dnnl_sgemm", api.sgemm));
+  DSPARK_TRY(const SharedLibrary openmp, SharedLibrary::open("libgomp.so.1", "libgomp1"));
+  DSPARK_RETURN_IF_ERROR(openmp.bind("omp_set_num_threads", api.set_threads));
+  return api;
+}
+
+const GemmApi& gemm_api() {
+  static const Result<GemmApi> api = load();
+  DSPARK_CHECK(api.ok(), "{}", api.error().message);
+  return *api;
+}
+
 void multiply_here(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, float* c, int64_t stride, bool add) {
+  const GemmApi& api = gemm_api();
   // oneDNN would start a team of its own for each caller; the pool's workers are the team.
-  omp_set_num_threads(1);
-  const dnnl_status_t status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data,
-                                          a.stride, b.data, b.stride, add ? 1.0f : 0.0f, c, stride);
+  api.set_threads(1);
+  const dnnl_status_t status = api.sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data,
+                                         a.stride, b.data, b.stride, add ? 1.0f : 0.0f, c, stride);
   DSPARK_CHECK(status == dnnl_success, "dnnl_sgemm({}, {}, {}): status {}", m, n, k, static_cast<int>(status));
 }
 
