@@ -268,6 +268,8 @@ class Template(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, b""))
         self.assertIn(b"no tools here", done.stderr)
         self.assertEqual(self.render("x", "text").returncode, 2)
+        done = self.render(r"{{ raise_exception('two\nlines \x1b[31m') }}", [])
+        self.assertEqual(done.stderr, b"dspark: chat template, line 1: two lines  [31m\n")
 
 
 class Run(unittest.TestCase):

@@ -27,4 +27,6 @@ void* allocate_aligned(size_t count, size_t item_bytes) {
 
 void free_aligned(void* pointer) { std::free(pointer); }
 
+void advise_small_pages(void* begin, size_t bytes) { madvise(begin, bytes, MADV_NOHUGEPAGE); }
+
 }  // namespace dspark

@@ -12,6 +12,9 @@ namespace dspark {
 void* allocate_aligned(size_t count, size_t item_bytes);
 void free_aligned(void* pointer);
 
+// Takes the advice back for whole pages of untouched memory: what of it is used is resident, and no more.
+void advise_small_pages(void* begin, size_t bytes);
+
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64);

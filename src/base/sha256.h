@@ -1,15 +1,14 @@
 // Streaming SHA-256 (FIPS 180-4) over OpenSSL, and its hexadecimal form. One object belongs to one thread at a time.
 #pragma once
 
+#include <openssl/sha.h>
+
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-
-struct evp_md_ctx_st;
 
 namespace dspark {
 
@@ -18,9 +17,6 @@ using Sha256Digest = std::array<uint8_t, 32>;
 class Sha256 {
  public:
   Sha256();
-  Sha256(Sha256&&) noexcept;
-  Sha256& operator=(Sha256&&) noexcept;
-  ~Sha256();
 
   void update(std::span<const uint8_t> bytes);
   void update(std::string_view text);
@@ -35,10 +31,7 @@ class Sha256 {
   Sha256Digest finish();
 
  private:
-  struct Free {
-    void operator()(evp_md_ctx_st* context) const;
-  };
-  std::unique_ptr<evp_md_ctx_st, Free> context_;
+  SHA256_CTX context_;
 };
 
 Sha256Digest sha256(std::span<const uint8_t> bytes);

@@ -40,7 +40,10 @@ std::vector<KvLayout> DsparkDrafter::kv_layouts() const {
 void DsparkDrafter::computed(std::span<const ComputedRow> rows, const float* hidden, int hidden_rows) {
   // The rows of several steps at once cost a fraction of what they cost one step after the other.
   if (waiting_.size() + rows.size() > kWaitingRows) settle();
-  if (rows.size() > kWaitingRows) return pass_.inject(rows, hidden, hidden_rows);
+  // Many are computed in pieces: the working memory of a whole step's would be as large as the drafter, and no faster.
+  for (; rows.size() > kWaitingRows; rows = rows.subspan(kWaitingRows)) {
+    pass_.inject(rows.first(kWaitingRows), hidden, hidden_rows);
+  }
   const size_t width = static_cast<size_t>(config_.backbone.hidden), layers = config_.target_layers.size();
   waiting_hidden_.ensure(layers * kWaitingRows * width);
   for (const ComputedRow& row : rows) {

@@ -52,7 +52,7 @@ Result<std::vector<StreamedAnswer>> RequestStream::take() {
   }
   std::vector<StreamedAnswer> out;
   for (auto& [answer, status] : finished) {
-    std::erase_if(asked_, [&](const auto& asked) { return asked.first == answer.tag; });
+    std::erase_if(asked_, [tag = answer.tag](const auto& asked) { return asked.first == tag; });
     DSPARK_RETURN_IF_ERROR(status);
     out.push_back(std::move(answer));
   }

@@ -12,6 +12,8 @@ namespace {
 // Large enough for huge pages and few system calls, small enough to grow in steps.
 constexpr int64_t kChunkBytes = int64_t{32} << 20;
 constexpr int64_t kMaxChunkBlocks = 1024;
+// Of the first chunk, without huge pages: the last one of a short chat would be half of its KV, and empty.
+constexpr size_t kSmallPagesBytes = size_t{4} << 20;
 
 }  // namespace
 
@@ -31,6 +33,8 @@ void KvMemory::take_chunk(int64_t number) {
   const int64_t count = std::min(chunk_blocks_, capacity_ - first);
   Chunk& chunk = chunks_[number];
   chunk.bytes.ensure(static_cast<size_t>(count * block_bytes_));
+  if (number == 0 && chunk.bytes.capacity() >= kSmallPagesBytes)
+    advise_small_pages(chunk.bytes.data(), kSmallPagesBytes);
   chunk.blocks = std::make_unique<KvBlock[]>(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     chunk.blocks[i].data = chunk.bytes.data() + i * block_bytes_;

@@ -8,6 +8,7 @@
 
 #include "base/exact_math.h"
 #include "base/json.h"
+#include "base/printable.h"
 
 namespace dspark {
 namespace {
@@ -53,7 +54,7 @@ Status read_hf_rope(const nlohmann::json& config, const std::string& name, Model
   if (base_holder.contains("full_attention")) return Ok{};  // one for each kind of layer: the architecture reads them
   DSPARK_TRY(c->rope.base, json_get_or<double>(base_holder, "rope_theta", 10000.0, name));
   const nlohmann::json scaling = nested ? config["rope_parameters"] : config.value("rope_scaling", nlohmann::json());
-  if (!scaling.is_object()) return Ok{};
+  if (scaling.is_null()) return Ok{};
   DSPARK_TRY(const std::string old_type, json_get_or<std::string>(scaling, "type", "default", name));
   DSPARK_TRY(const std::string type, json_get_or<std::string>(scaling, "rope_type", old_type, name));
   if (type == "default") return Ok{};
@@ -64,6 +65,29 @@ Status read_hf_rope(const nlohmann::json& config, const std::string& name, Model
   }
   return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'default', 'linear' or 'llama3'", name,
                     type);
+}
+
+// What a configuration may ask for that is not computed here. Left out, every answer would be another.
+Status check_hf_features(const nlohmann::json& config, const std::string& name, ModelConfig* c) {
+  DSPARK_TRY(std::string activation, json_get_or<std::string>(config, "hidden_act", "silu", name));
+  DSPARK_TRY(activation, json_get_or<std::string>(config, "hidden_activation", activation, name));
+  if (activation == "gelu_pytorch_tanh") {
+    c->gate = Gate::kGeluTanh;
+  } else if (activation != "silu" && activation != "swish") {
+    return make_error(ErrorCode::kUnsupported, "{}: activation {}, expected 'silu' or 'gelu_pytorch_tanh'", name,
+                      quote(activation));
+  }
+  for (const char* key : {"quantization_config", "final_logit_softcapping", "attn_logit_softcapping"}) {
+    if (config.contains(key) && !config[key].is_null()) {
+      return make_error(ErrorCode::kUnsupported,
+                        "{}: has '{}', which this build does not compute; take a model without", name, key);
+    }
+  }
+  for (const char* key : {"use_sliding_window", "use_bidirectional_attention"}) {
+    DSPARK_TRY(const bool asked, json_get_or<bool>(config, key, false, name));
+    if (asked) return make_error(ErrorCode::kUnsupported, "{}: '{}' is true, expected false", name, key);
+  }
+  return Ok{};
 }
 
 Result<ModelConfig> read_hf(const HfFolder& folder) {
@@ -86,6 +110,7 @@ Result<ModelConfig> read_hf(const HfFolder& folder) {
     return make_error(ErrorCode::kCorrupt, "{}: head dimension is {}, expected 16 to 512", name, c.head_dim);
   }
   DSPARK_RETURN_IF_ERROR(read_hf_rope(config, name, &c));
+  DSPARK_RETURN_IF_ERROR(check_hf_features(config, name, &c));
   c.query_scale = query_scale(c.head_dim);
   return c;
 }
@@ -108,6 +133,22 @@ constexpr TensorName kGate = {"blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gat
 constexpr TensorName kUp = {"blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"};
 constexpr TensorName kDown = {"blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"};
 constexpr TensorName kNoBias = {"", ""};
+constexpr TensorName kMlpBiases[] = {{"blk.{}.ffn_gate.bias", "model.layers.{}.mlp.gate_proj.bias"},
+                                     {"blk.{}.ffn_up.bias", "model.layers.{}.mlp.up_proj.bias"},
+                                     {"blk.{}.ffn_down.bias", "model.layers.{}.mlp.down_proj.bias"}};
+
+// As check_hf_features, of tensors.
+Status check_no_mlp_biases(const ModelConfig& config, const ModelFile& file) {
+  for (int i = 0; i < config.layers; ++i) {
+    for (const TensorName& bias : kMlpBiases) {
+      const std::string name = fmt::format(fmt::runtime(file.gguf() != nullptr ? bias.gguf : bias.hf), i);
+      if (!file.tensors().contains(name)) continue;
+      return make_error(ErrorCode::kUnsupported, "{}: has a tensor '{}', but biases of the MLP are not computed here",
+                        file.tensors().path(), name);
+    }
+  }
+  return Ok{};
+}
 
 // Undoes GGUF's order of llama's Q and K rows: there the pairs (i, i + dim / 2) of a head lie side by side.
 std::vector<int32_t> half_split_order(int heads, int head_dim) {
@@ -200,6 +241,7 @@ Result<ModelConfig> read_gguf_shape(const GgufFile& file) {
 Result<ModelConfig> read_common_config(const ModelFile& file) {
   DSPARK_TRY(ModelConfig config, file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf()));
   DSPARK_RETURN_IF_ERROR(check_shape(config, file.tensors().path()));
+  DSPARK_RETURN_IF_ERROR(check_no_mlp_biases(config, file));
   return config;
 }
 

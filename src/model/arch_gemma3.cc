@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "model/arch_common.h"
 #include "model/architecture.h"
 
@@ -63,7 +64,14 @@ Status read_hf(const HfFolder& folder, ModelConfig* c) {
     if (types.size() != static_cast<size_t>(c->layers)) {
       return make_error(ErrorCode::kCorrupt, "{}: {} layer_types, expected {}", name, types.size(), c->layers);
     }
-    for (size_t i = 0; i < types.size(); ++i) c->local[i] = types[i] == "sliding_attention";
+    for (size_t i = 0; i < types.size(); ++i) {
+      c->local[i] = types[i] == "sliding_attention";
+      if (c->local[i] || types[i] == "full_attention") continue;
+      return make_error(ErrorCode::kUnsupported,
+                        "{}: layer_types[{}] is {}, expected 'full_attention' or "
+                        "'sliding_attention'",
+                        name, i, quote(types[i]));
+    }
   }
   DSPARK_TRY(const float scalar, json_get_or<float>(config, "query_pre_attn_scalar", float(c->head_dim), name));
   c->query_scale = 1.0f / std::sqrt(scalar);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/json.h"
+#include "base/printable.h"
 
 namespace dspark {
 
@@ -32,8 +33,8 @@ Result<const Architecture*> find_architecture(const ModelFile& file) {
     if (name == theirs) return architecture;
     known += (known.empty() ? "" : ", ") + std::string(theirs);
   }
-  return make_error(ErrorCode::kUnsupported, "{}: architecture '{}' is not supported; known: {}", file.tensors().path(),
-                    name, known);
+  return make_error(ErrorCode::kUnsupported, "{}: architecture {} is not supported; known: {}", file.tensors().path(),
+                    quote(name), known);
 }
 
 }  // namespace dspark

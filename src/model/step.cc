@@ -34,7 +34,6 @@ void Step::begin(const StepInput& input) {
   const size_t hidden = static_cast<size_t>(config_.hidden);
   x_.ensure(rows * hidden);
   h_.ensure(rows * hidden);
-  projected_.ensure(rows * hidden);
   q_.ensure(rows * static_cast<size_t>(config_.q_dim()));
   attention_.ensure(rows * static_cast<size_t>(config_.q_dim()));
   k_.ensure(rows * static_cast<size_t>(config_.kv_dim()));
@@ -106,7 +105,7 @@ void Step::add_later(const NormWeights& post_norm) {
 }
 
 void Step::add_projected(int row) {
-  float* y = projected_.data() + int64_t{row} * config_.hidden;
+  float* y = h_.data() + int64_t{row} * config_.hidden;
   if (post_norm_ != nullptr) ops_.rms_norm(y, post_norm_, config_.hidden, config_.norm_eps, y);
   ops_.add(x_.data() + int64_t{row} * config_.hidden, y, config_.hidden);
 }
@@ -120,7 +119,7 @@ void Step::settle() {
 void Step::project_output(const LayerWeights& weights, const NormWeights& post_norm) {
   PhaseClock clock(*this, Phase::kOutput);
   const Linear& output = weights.output;
-  const MatmulJob job = {&output.weights, projected_.data(), config_.hidden, output.bias_or_null()};
+  const MatmulJob job = {&output.weights, h_.data(), config_.hidden, output.bias_or_null()};
   const PackedMatrix* const mlp[] = {&weights.gate.weights, &weights.up.weights};
   const NextWeights next = weights.gate.weights.empty() ? NextWeights() : NextWeights(mlp);
   matmul(pool_, matmul_, input_of(rows_, attention_q_, attention_.data(), config_.q_dim()), {&job, 1}, next);

@@ -130,19 +130,18 @@ class Step {
   int layer_ = 0;
   const LayerWeights* next_layer_ = nullptr;
   int hidden_kept_ = 0;
-  bool unsettled_ = false;            // `projected_` has not been added to x yet
+  bool unsettled_ = false;            // h_ has not been added to x yet
   const float* post_norm_ = nullptr;  // what it goes through first, or null
   int max_tiles_ = 0;
   std::vector<RowGroup> groups_;
 
   Buffer<float> x_;          // [rows, hidden]
-  Buffer<float> h_;          // [rows, hidden]
+  Buffer<float> h_;          // [rows, hidden]: x normalised, then what its products bring back to x
   Activations h_q_;          // [rows, hidden]
   Buffer<float> q_, k_, v_;  // [rows, heads * head_dim], [rows, kv_heads * head_dim] twice
   Buffer<float> attention_;  // [rows, heads * head_dim]
   Activations attention_q_;
-  Buffer<float> projected_;  // [rows, hidden]
-  Buffer<float> mlp_;        // [rows, ffn]
+  Buffer<float> mlp_;  // [rows, ffn]
   Activations mlp_q_;
   Buffer<float> cos_, sin_, local_cos_, local_sin_;  // [rows, head_dim / 2]
   Buffer<float> partial_out_;                        // [rows, heads, tiles, head_dim]

@@ -64,7 +64,7 @@ void Step::gated_mlp(const LayerWeights& weights, const NormWeights& post_norm) 
   };
   const PackedMatrix* const down[] = {&weights.down.weights};
   pool_.run_in_order(pairs, run_pair, [&](int range, int ranges) { fetch_ahead(down, range, ranges); });
-  const MatmulJob job = {&weights.down.weights, projected_.data(), config_.hidden};
+  const MatmulJob job = {&weights.down.weights, h_.data(), config_.hidden};
   const PackedMatrix* next[1] = {next_layer_ != nullptr ? &next_layer_->q.weights : nullptr};
   matmul(pool_, matmul_, input_of(rows_, mlp_q_, mlp_.data(), ffn), {&job, 1},
          next_layer_ != nullptr ? NextWeights(next) : NextWeights());
@@ -175,7 +175,7 @@ void Step::experts(const LayerWeights& weights) {
   expert_out_.ensure(slots * static_cast<size_t>(hidden));
   expert_mlps(weights, active);
   for_each_row(rows_, [&](int row) {
-    float* sum = projected_.data() + int64_t{row} * hidden;
+    float* sum = h_.data() + int64_t{row} * hidden;
     std::memset(sum, 0, static_cast<size_t>(hidden) * sizeof(float));
     for (int i = 0; i < used; ++i) {
       const int64_t slot = int64_t{row} * used + i;

@@ -110,12 +110,18 @@ std::optional<ApiError> read_bias(const Json& value, int64_t vocab, SamplingPara
   return std::nullopt;
 }
 
+// Where both names of a field are given, they must agree.
+std::optional<ApiError> check_names(const Json& body, const char* name, const char* other) {
+  const Json& first = field(body, name);
+  const Json& second = field(body, other);
+  if (first.is_null() || second.is_null() || first == second) return std::nullopt;
+  return bad_field(other, shown(second), fmt::format("the value of {}, which it is another name of", name));
+}
+
 std::optional<ApiError> read_seed(const Json& body, std::optional<uint64_t>* out) {
   const Json& first = field(body, "seed");
   const Json& second = field(body, "seq_seed");
-  if (!first.is_null() && !second.is_null() && first != second) {
-    return bad_field("seq_seed", shown(second), "the value of seed, which it is another name of");
-  }
+  if (auto error = check_names(body, "seed", "seq_seed")) return error;
   const Json& seed = first.is_null() ? second : first;
   if (!seed.is_number_unsigned() && (seed.is_null() || seed.get<int64_t>() == -1)) return std::nullopt;  // -1: any
   *out = seed.get<uint64_t>();
@@ -128,6 +134,7 @@ std::optional<ApiError> read_sampling(const Json& body, const ApiLimits& limits,
   sampling.top_p = value_or(body, "top_p", 1.0);
   sampling.top_k = value_or<int64_t>(body, "top_k", 0);
   sampling.min_p = value_or(body, "min_p", 0.0);
+  if (auto error = check_names(body, "repetition_penalty", "repeat_penalty")) return error;
   sampling.repetition_penalty = value_or(body, "repetition_penalty", value_or(body, "repeat_penalty", 1.0));
   sampling.presence_penalty = value_or(body, "presence_penalty", 0.0);
   sampling.frequency_penalty = value_or(body, "frequency_penalty", 0.0);

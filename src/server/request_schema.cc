@@ -140,6 +140,7 @@ constexpr std::array kFields = std::to_array<FieldSpec>({
 });
 
 std::string number_text(double value) {
+  if (value == kAnySeed) return "18446744073709551615";  // 2^64 as a double
   return value == std::floor(value) && std::fabs(value) < 1e20 ? fmt::format("{:.0f}", value)
                                                                : fmt::format("{}", value);
 }

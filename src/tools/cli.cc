@@ -198,7 +198,7 @@ int run_command_line(const std::vector<std::string>& arguments, const std::vecto
     result = make_error(ErrorCode::kExhausted, "out of memory; a smaller model, window or batch needs less");
   }
   if (result.ok()) return static_cast<int>(*result);
-  if (!result.error().message.empty()) fmt::print(stderr, "dspark: {}\n", result.error().message);
+  if (!result.error().message.empty()) print_error(result.error().message);
   return static_cast<int>(exit_code_for(result.error().code));
 }
 

@@ -222,7 +222,7 @@ Result<ExitCode> chat(const Settings& settings, Engine& engine) {
       if (turn.error().code != ErrorCode::kInvalidArgument && turn.error().code != ErrorCode::kTooLong)
         return turn.error();
       messages.erase(messages.size() - 1);
-      fmt::print(stderr, "dspark: {}\n", turn.error().message);
+      print_error(turn.error().message);
       continue;
     }
     messages.push_back({{"role", "assistant"}, {"content", turn->text}});

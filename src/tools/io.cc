@@ -1,6 +1,8 @@
 // See io.h. Main thread.
 #include "tools/io.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +23,13 @@ Status write_output(std::string_view bytes) {
     return make_error(ErrorCode::kInternal, "standard output cannot be written: {}", std::strerror(errno));
   }
   return Ok();
+}
+
+void print_error(std::string message) {
+  for (char& c : message) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+  }
+  fmt::print(stderr, "dspark: {}\n", message);
 }
 
 Status write_json(const nlohmann::ordered_json& value) {

@@ -20,6 +20,9 @@ std::string input_name(const std::string& path);
 // long; a full disk or a closed pipe is an error.
 Status write_output(std::string_view bytes);
 
+// On standard error, as one line whatever it quotes: a template says itself why it refuses a conversation.
+void print_error(std::string message);
+
 // One line of JSON on standard output. Strings that are not UTF-8 get U+FFFD for what is broken.
 Status write_json(const nlohmann::ordered_json& value);
 

@@ -18,22 +18,21 @@ struct GemmApi {
 
 Result<GemmApi> load() {
   GemmApi api;
-  DSPARK_TRY(const SharedLibrary dnnl,
-             SharedLibrary::open(fmt::format("libdnnl.so.{}", DNNL_VERSION_MAJOR), "libdnnl-dev"));
+  DSPARK_TRY(const SharedLibrary dnnl, SharedLibrary::open(fmt::format("libdnnl.so.{}", DNNL_VERSION_MAJOR),
+                                                           fmt::format("libdnnl{}", DNNL_VERSION_MAJOR)));
   DSPARK_RETURN_IF_ERROR(dnnl.bind("dnnl_sgemm", api.sgemm));
   DSPARK_TRY(const SharedLibrary openmp, SharedLibrary::open("libgomp.so.1", "libgomp1"));
   DSPARK_RETURN_IF_ERROR(openmp.bind("omp_set_num_threads", api.set_threads));
   return api;
 }
 
-const GemmApi& gemm_api() {
+const Result<GemmApi>& gemm_api() {
   static const Result<GemmApi> api = load();
-  DSPARK_CHECK(api.ok(), "{}", api.error().message);
-  return *api;
+  return api;
 }
 
 void multiply_here(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, float* c, int64_t stride, bool add) {
-  const GemmApi& api = gemm_api();
+  const GemmApi& api = *gemm_api();
   // oneDNN would start a team of its own for each caller; the pool's workers are the team.
   api.set_threads(1);
   const dnnl_status_t status = api.sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data,
@@ -42,6 +41,11 @@ void multiply_here(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, 
 }
 
 }  // namespace
+
+Status load_gemm() {
+  if (!gemm_api().ok()) return gemm_api().error();
+  return Ok{};
+}
 
 void multiply(ThreadPool* pool, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, float* c, int64_t stride,
               bool add) {

@@ -4,9 +4,13 @@
 
 #include <cstdint>
 
+#include "base/result.h"
 #include "base/thread_pool.h"
 
 namespace dspark {
+
+// Loads oneDNN, which only training needs; before the first product. An error where it is not installed.
+Status load_gemm();
 
 // Rows `stride` floats apart; `transposed`: the operand is the transpose of what lies there.
 struct MatrixView {

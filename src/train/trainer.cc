@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "train/adamw.h"
 #include "train/drafter_export.h"
+#include "train/gemm.h"
 #include "train/initialise.h"
 
 namespace dspark {
@@ -23,6 +24,7 @@ constexpr uint64_t kEvaluationStep = ~uint64_t{0};  // no training step draws fr
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::open(Engine& engine, const TrainOptions& options) {
+  DSPARK_RETURN_IF_ERROR(load_gemm());
   std::unique_ptr<Trainer> trainer(new Trainer(engine, options));
   DSPARK_RETURN_IF_ERROR(trainer->prepare());
   DSPARK_RETURN_IF_ERROR(trainer->start_or_resume());

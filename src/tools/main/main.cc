@@ -1,5 +1,6 @@
 // The entry point of the `dspark` command. Main thread.
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include "tools/bus_error.h"
@@ -14,10 +15,15 @@ void ensure_standard_error() {
   if (null != STDERR_FILENO && null >= 0) dup2(null, STDERR_FILENO);
 }
 
+// Large buffers that grow give their old memory back. As it is set out, the first one that is freed would move all
+// later ones into the heap, whose holes stay resident.
+void return_large_buffers() { mallopt(M_MMAP_THRESHOLD, 128 << 10); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   ensure_standard_error();
+  return_large_buffers();
   dspark::explain_bus_errors();
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   std::vector<std::string> variables;
