@@ -36,8 +36,8 @@ bool KvCache::compact_step() {
     memory_->release_above(highest == nullptr ? 0 : highest->id + 1);
     return false;
   }
-  DSPARK_CHECK(highest->state == KvBlockState::kIndexed && highest->refs == 0, "block {} is in use while no sequence is open",
-               highest->id);
+  DSPARK_CHECK(highest->state == KvBlockState::kIndexed && highest->refs == 0,
+               "block {} is in use while no sequence is open", highest->id);
   shards_[lowest_free->shard]->remove_free(lowest_free);
   const Sha256Digest drafter = highest->drafter;
   copy_positions(*highest, *lowest_free, highest->size(), highest->draft_count);

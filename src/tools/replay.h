@@ -21,8 +21,8 @@ struct LoggedRequest {
 
 struct LoggedTraffic {
   std::vector<LoggedRequest> requests = {};  // by arrival
-  bool with_text = false;               // every one has its text
-  int left_out = 0;                     // lines of other kinds, refused or failed requests
+  bool with_text = false;                    // every one has its text
+  int left_out = 0;                          // lines of other kinds, refused or failed requests
   double seconds() const { return requests.empty() ? 0.0 : requests.back().arrival; }
 };
 
