@@ -12,6 +12,7 @@
 #include "base/exact_math.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "base/stopwatch.h"
 #include "engine/cost_profile.h"
 #include "engine/model_text.h"
 #include "model/model_digest.h"
@@ -20,8 +21,6 @@ namespace dspark {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 // The bits of all logits, NaN in one form.
 void add_bits(const float* logits, size_t count, Sha256* digest) {
   std::vector<float> canonical(logits, logits + count);

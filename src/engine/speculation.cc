@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/stopwatch.h"
 
 namespace dspark {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kBetweenWarnings{60};
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Tokens that a draft should bring.
 double promise(std::span<const DraftToken> draft) {

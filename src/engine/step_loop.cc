@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 
 namespace dspark {
 namespace {
@@ -17,10 +18,6 @@ constexpr size_t kRefreshed = 16;  // waiting branches whose cached part is look
 constexpr int kMostStalls = 8;     // plans of which nothing came, before the first in line is given up
 constexpr std::chrono::milliseconds kIdleEnough{100};  // before the cache is compacted
 constexpr int kRowsWithLogprobs = 32;  // of a prompt whose log-probabilities are wanted, in one step: logits are large
-
-double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 RequestLimits limits_of(Runner& runner, const StepLoopOptions& options) {
   return {.vocab = runner.config().vocab,

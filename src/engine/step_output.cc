@@ -5,16 +5,13 @@
 #include <cmath>
 #include <exception>
 
+#include "base/stopwatch.h"
 #include "engine/step_loop.h"
 
 namespace dspark {
 namespace {
 
 constexpr size_t kRecent = 256;  // first tokens whose times count as usual
-
-double seconds_since(std::chrono::steady_clock::time_point from) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-}
 
 double p90(std::vector<double> values) {
   const auto at = values.begin() + static_cast<ptrdiff_t>(values.size() * 9 / 10);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/stopwatch.h"
 #include "kernels/free_order.h"
 #include "kernels/matmul.h"
 #include "kernels/ops.h"
@@ -13,10 +14,6 @@
 
 namespace dspark {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Best rate of `repeats` runs of fn on every thread at once; fn returns the multiply-adds it did.
 template <class Fn>

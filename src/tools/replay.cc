@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/read_file.h"
+#include "base/stopwatch.h"
 
 namespace dspark {
 namespace {
@@ -19,8 +20,6 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kBlock = 128;  // tokens behind each hash of the log
 constexpr int64_t kMostLogBytes = int64_t{1} << 30;
 constexpr int kMostTokens = 1 << 20;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Nothing for a line that cannot be played: another endpoint, an error, no answer.
 Result<std::optional<LoggedRequest>> read_line(std::string_view line, const std::string& name) {

@@ -8,6 +8,7 @@
 #include "base/cache_dir.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "train/adamw.h"
 #include "train/drafter_export.h"
 #include "train/gemm.h"
@@ -17,8 +18,6 @@ namespace dspark {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 constexpr uint64_t kEvaluationStep = ~uint64_t{0};  // no training step draws from this stream
 
 }  // namespace
