@@ -93,7 +93,7 @@ void StepLoop::cancel(RequestId id) {
 void StepLoop::reconfigure(LiveLoopOptions options) {
   const std::lock_guard lock(mutex_);
   options_.max_queue = options.max_queue;
-  wanted_ = std::move(options);
+  wanted_ = options;
 }
 
 void StepLoop::drain() {
@@ -157,7 +157,7 @@ bool StepLoop::take_in() {
       return false;
     }
   }
-  take_options(std::move(wanted));
+  take_options(wanted);
   for (auto& request : arrived) {
     for (auto& branch : request->choices) branches_[branch->id] = branch.get();
     enqueue(*request->choices[0]);

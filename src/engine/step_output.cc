@@ -111,8 +111,9 @@ Status StepLoop::pool_states(const Piece& piece, int position) {
   const size_t hidden = static_cast<size_t>(runner_.config().hidden);
   request.pooled.resize(hidden);
   for (int i = 0; i < piece.known; ++i) {
-    if (!rows_[static_cast<size_t>(piece.first_row + i)].wants_final || position + i < request.pooled_rows) continue;
-    const float* state = output_.final + static_cast<size_t>(piece.first_row + i) * hidden;
+    const size_t row = static_cast<size_t>(piece.first_row) + static_cast<size_t>(i);
+    if (!rows_[row].wants_final || position + i < request.pooled_rows) continue;
+    const float* state = output_.final + row * hidden;
     for (size_t d = 0; d < hidden; ++d) {
       if (!std::isfinite(state[d])) {
         return make_error(ErrorCode::kCorrupt, "the final state at position {} holds {}, expected finite numbers",
