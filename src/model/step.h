@@ -102,10 +102,15 @@ class Step {
   void settle();
   void find_groups();
   void compute_rotations(const std::vector<double>& frequencies, Buffer<float>* cos, Buffer<float>* sin);
-  void attend_tile(int32_t sequence, int kv_head, int tile, int last_tile, const AttentionQuery* queries, int count,
+  int first_seen(int position) const;
+  const uint8_t* tile_data(int32_t sequence, int tile) const;
+  const uint8_t* keys(int32_t sequence, int tile, int kv_head) const;
+  const uint8_t* first_keys(size_t unit) const;
+  // unit: group * kv_heads + KV head
+  void attend_tile(size_t unit, int tile, int last_tile, const AttentionQuery* queries, int count,
                    AttentionPartial* parts);
-  void attend_group(const RowGroup& group, int kv_head);
-  void attend_group_tile(const RowGroup& group, int kv_head, int tile, int32_t* left);
+  void attend_unit(size_t unit);
+  void attend_unit_tile(size_t unit, int tile, int32_t* left);
   void rotate_unit(const RowGroup& group, int kv_head, const NormWeights& q_norm, const NormWeights& k_norm);
   void quantise_unit(const RowGroup& group, int kv_head);
   // Whether a KV head's queries fill whole blocks of int8 activations.

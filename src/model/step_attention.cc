@@ -83,11 +83,10 @@ void Step::rotate(const NormWeights& q_norm, const NormWeights& k_norm) {
 
 int Step::fill_queries(const RowGroup& group, int kv_head, AttentionQuery* queries) {
   const int dim = config_.head_dim;
-  const int window = config_.layer_window(layer_);
   int count = 0;
   for (int row = group.first; row < group.first + group.count; ++row) {
     const int position = input_.rows[static_cast<size_t>(row)].position;
-    const int first = window > 0 ? std::max(0, position - window + 1) : 0;
+    const int first = first_seen(position);
     for (int i = 0; i < config_.group(); ++i) {
       const int64_t at = int64_t{row} * config_.q_dim() + (kv_head * config_.group() + i) * dim;
       queries[count++] = {q_.data() + at, attention_.data() + at, first, position};
@@ -96,17 +95,42 @@ int Step::fill_queries(const RowGroup& group, int kv_head, AttentionQuery* queri
   return count;
 }
 
-// Tile `tile` of a sequence, while memory brings the next one, up to `last_tile`.
-void Step::attend_tile(int32_t sequence, int kv_head, int tile, int last_tile, const AttentionQuery* queries, int count,
+// Position from which `position` looks at what lies before it.
+int Step::first_seen(int position) const {
+  const int window = config_.layer_window(layer_);
+  return window > 0 ? std::max(0, position - window + 1) : 0;
+}
+
+// The keys of a unit's first tile, null behind the last unit.
+const uint8_t* Step::first_keys(size_t unit) const {
+  const size_t heads = static_cast<size_t>(config_.kv_heads);
+  if (unit >= groups_.size() * heads) return nullptr;
+  const StepRow& row = input_.rows[static_cast<size_t>(groups_[unit / heads].first)];
+  return keys(row.sequence, first_seen(row.position) / kTilePositions, static_cast<int>(unit % heads));
+}
+
+const uint8_t* Step::keys(int32_t sequence, int tile, int kv_head) const {
+  return tile_data(sequence, tile) + kv_.keys_offset(kv_head);
+}
+
+const uint8_t* Step::tile_data(int32_t sequence, int tile) const {
+  return input_.block_tables[static_cast<size_t>(sequence)][static_cast<size_t>(tile)] + layer_ * kv_.tile_bytes();
+}
+
+// Tile `tile` of a unit, while memory brings the next one, up to `last_tile`, then the next unit's first.
+void Step::attend_tile(size_t unit, int tile, int last_tile, const AttentionQuery* queries, int count,
                        AttentionPartial* parts) {
-  const auto& table = input_.block_tables[static_cast<size_t>(sequence)];
-  auto data = [&](int t) { return table[static_cast<size_t>(t)] + layer_ * kv_.tile_bytes(); };
-  const uint8_t* next = tile < last_tile ? data(tile + 1) + kv_.keys_offset(kv_head) : nullptr;
-  ops_.attend_tile(kv_, data(tile), tile, kv_head, queries, count, next, parts);
+  const size_t heads = static_cast<size_t>(config_.kv_heads);
+  const int32_t sequence = input_.rows[static_cast<size_t>(groups_[unit / heads].first)].sequence;
+  const int kv_head = static_cast<int>(unit % heads);
+  const uint8_t* next = tile < last_tile ? keys(sequence, tile + 1, kv_head) : first_keys(unit + 1);
+  ops_.attend_tile(kv_, tile_data(sequence, tile), tile, kv_head, queries, count, next, parts);
 }
 
 // All tiles of one group and KV head, merged as they come.
-void Step::attend_group(const RowGroup& group, int kv_head) {
+void Step::attend_unit(size_t unit) {
+  const RowGroup& group = groups_[unit / static_cast<size_t>(config_.kv_heads)];
+  const int kv_head = static_cast<int>(unit % static_cast<size_t>(config_.kv_heads));
   const size_t dim = static_cast<size_t>(config_.head_dim);
   thread_local Buffer<float> scratch;  // [kMaxQueries, 2, head_dim]
   scratch.ensure(kMaxQueries * 2 * dim);
@@ -117,10 +141,9 @@ void Step::attend_group(const RowGroup& group, int kv_head) {
     totals[i] = {0.0f, 0.0f, scratch.data() + static_cast<size_t>(2 * i) * dim, true};
     parts[i] = {0.0f, 0.0f, scratch.data() + static_cast<size_t>(2 * i + 1) * dim, true};
   }
-  const int32_t sequence = input_.rows[static_cast<size_t>(group.first)].sequence;
   const int last_tile = queries[count - 1].last / kTilePositions;
   for (int tile = queries[0].first / kTilePositions; tile <= last_tile; ++tile) {
-    attend_tile(sequence, kv_head, tile, last_tile, queries, count, parts);
+    attend_tile(unit, tile, last_tile, queries, count, parts);
     for (int i = 0; i < count; ++i) ops_.merge(&totals[i], parts[i], config_.head_dim);
   }
   for (int i = 0; i < count; ++i) ops_.finish(totals[i], config_.head_dim, queries[i].out);
@@ -139,7 +162,9 @@ void Step::quantise_unit(const RowGroup& group, int kv_head) {
 }
 
 // One tile of one group and KV head; whoever computes the last of them puts all together.
-void Step::attend_group_tile(const RowGroup& group, int kv_head, int tile, int32_t* left) {
+void Step::attend_unit_tile(size_t unit, int tile, int32_t* left) {
+  const RowGroup& group = groups_[unit / static_cast<size_t>(config_.kv_heads)];
+  const int kv_head = static_cast<int>(unit % static_cast<size_t>(config_.kv_heads));
   AttentionQuery queries[kMaxQueries];
   AttentionPartial parts[kMaxQueries];
   const int count = fill_queries(group, kv_head, queries);
@@ -151,9 +176,8 @@ void Step::attend_group_tile(const RowGroup& group, int kv_head, int tile, int32
   for (int i = 0; i < count; ++i) {
     parts[i] = {0.0f, 0.0f, partial_out_.data() + slot(i) * config_.head_dim, true};
   }
-  const int32_t sequence = input_.rows[static_cast<size_t>(group.first)].sequence;
   const int last_tile = queries[count - 1].last / kTilePositions;
-  if (tile <= last_tile) attend_tile(sequence, kv_head, tile, last_tile, queries, count, parts);
+  if (tile <= last_tile) attend_tile(unit, tile, last_tile, queries, count, parts);
   for (int i = 0; i < count; ++i) partials_[static_cast<size_t>(slot(i))] = parts[i];
   if (std::atomic_ref(*left).fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   for (int i = 0; i < count; ++i) {
@@ -181,21 +205,20 @@ bool Step::split_tiles() const {
 
 void Step::attend() {
   PhaseClock clock(*this, Phase::kAttention);
-  const int heads = config_.kv_heads;
-  const int units = static_cast<int>(groups_.size()) * heads;
+  const int units = static_cast<int>(groups_.size()) * config_.kv_heads;
   if (split_tiles()) {
     const size_t slots = static_cast<size_t>(rows_) * static_cast<size_t>(config_.heads * max_tiles_);
     partials_.ensure(slots);
     partial_out_.ensure(slots * static_cast<size_t>(config_.head_dim));
     tiles_left_.assign(static_cast<size_t>(units), max_tiles_);
     auto run_task = [&](int task) {
-      const int unit = task / max_tiles_;
-      attend_group_tile(groups_[static_cast<size_t>(unit / heads)], unit % heads, task % max_tiles_,
-                        &tiles_left_[static_cast<size_t>(unit)]);
+      const size_t unit = static_cast<size_t>(task / max_tiles_);
+      attend_unit_tile(unit, task % max_tiles_, &tiles_left_[unit]);
     };
     pool_.run_in_order(units * max_tiles_, run_task, [](int, int) {});
   } else {
-    pool_.run(units, [&](int unit) { attend_group(groups_[static_cast<size_t>(unit / heads)], unit % heads); });
+    pool_.run_in_order(
+        units, [&](int unit) { attend_unit(static_cast<size_t>(unit)); }, [](int, int) {});
   }
   if (heads_are_pieces()) return;
   for_each_row(rows_, [&](int row) {
