@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <unordered_map>
 
 #include "base/json.h"
 
@@ -105,6 +107,68 @@ Status load_checkpoint(const std::string& path, DrafterParameters* parameters) {
   }
   if (!in || in.peek() != std::ifstream::traits_type::eof()) {
     return make_error(ErrorCode::kCorrupt, "{}: has another size than its header says", path);
+  }
+  return Ok{};
+}
+
+namespace {
+
+// What a row of the other training's matrix becomes here: -1 where no row of this one is of its token.
+std::vector<int64_t> rows_of_tokens(const std::vector<int32_t>& from, const std::vector<int32_t>& to) {
+  std::unordered_map<int32_t, int64_t> row_of;
+  for (size_t row = 0; row < to.size(); ++row) row_of[to[row]] = static_cast<int64_t>(row);
+  std::vector<int64_t> rows;
+  for (const int32_t token : from) {
+    const auto found = row_of.find(token);
+    rows.push_back(found == row_of.end() ? -1 : found->second);
+  }
+  return rows;
+}
+
+bool same_names(const nlohmann::json& header, const DrafterParameters& parameters) {
+  const auto listed = header.find("parameters");
+  if (listed == header.end() || listed->size() != parameters.all.size()) return false;
+  for (size_t i = 0; i < parameters.all.size(); ++i) {
+    if (!(*listed)[i].is_object() || (*listed)[i].value("name", "") != parameters.all[i].name) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status start_from_checkpoint(const std::string& path, const std::vector<int32_t>& vocabulary,
+                             DrafterParameters* parameters) {
+  DSPARK_TRY(const TrainState state, read_train_state(path));
+  std::ifstream in(path, std::ios::binary);
+  DSPARK_TRY(const nlohmann::json header, read_header(in, path));
+  if (!same_names(header, *parameters)) {
+    return make_error(ErrorCode::kCorrupt, "{}: holds another kind of drafter than the recipe describes", path);
+  }
+  const std::vector<int64_t> rows = rows_of_tokens(state.vocabulary, vocabulary);
+  for (size_t i = 0; i < parameters->all.size(); ++i) {
+    Parameter& parameter = parameters->all[i];
+    const bool by_token = &parameter == parameters->output || &parameter == parameters->markov_w2;
+    const int64_t width = parameter.size() / parameter.shape[0];
+    const int64_t size = by_token ? static_cast<int64_t>(rows.size()) * width : parameter.size();
+    if (header["parameters"][i].value("size", int64_t{-1}) != size) {
+      return make_error(ErrorCode::kCorrupt, "{}: {} has {} values; expected {}", path, parameter.name,
+                        header["parameters"][i].value("size", int64_t{-1}), size);
+    }
+    std::vector<float> values(static_cast<size_t>(size));
+    in.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+    in.ignore(static_cast<std::streamsize>(2 * values.size() * sizeof(float)));
+    if (!in) return make_error(ErrorCode::kCorrupt, "{}: ends inside {}", path, parameter.name);
+    if (!by_token) {
+      parameter.value = std::move(values);
+      continue;
+    }
+    // The factors of two trainings have no common basis: what is not taken over says nothing at first.
+    if (&parameter == parameters->markov_w2) std::fill(parameter.value.begin(), parameter.value.end(), 0.0f);
+    for (size_t row = 0; row < rows.size(); ++row) {
+      if (rows[row] < 0) continue;
+      std::copy_n(values.begin() + static_cast<int64_t>(row) * width, width,
+                  parameter.value.begin() + rows[row] * width);
+    }
   }
   return Ok{};
 }

@@ -25,4 +25,9 @@ Result<TrainState> read_train_state(const std::string& path);
 // kCorrupt unless the file holds exactly these parameters.
 Status load_checkpoint(const std::string& path, DrafterParameters* parameters);
 
+// The values of another training's checkpoint, for a drafter of the same kind that may have other tokens: rows of
+// tokens that both can say are taken over, the others keep what they hold. Moments stay as they are.
+Status start_from_checkpoint(const std::string& path, const std::vector<int32_t>& vocabulary,
+                             DrafterParameters* parameters);
+
 }  // namespace dspark

@@ -123,6 +123,7 @@ Status read_drafter(Keys keys, const ModelConfig& target, const std::string& pat
 
 Status read_training(Keys keys, Recipe* recipe) {
   DSPARK_RETURN_IF_ERROR(keys.get("seed", &recipe->seed));
+  DSPARK_RETURN_IF_ERROR(keys.get("start_from", &recipe->start_from));
   DSPARK_RETURN_IF_ERROR(keys.get("steps", &recipe->steps, 1, 1e9));
   DSPARK_RETURN_IF_ERROR(keys.get("conversations", &recipe->conversations, 1, 4096));
   DSPARK_RETURN_IF_ERROR(keys.get("held_out_every", &recipe->held_out_every, 0, 1e6));

@@ -31,6 +31,8 @@ struct Recipe {
   int64_t evaluate_every = 200, evaluate_conversations = 32;
   int64_t save_every = 200;
 
+  std::string start_from;  // folder of another training, relative to this one's: its drafter is where this one starts
+
   std::string text;  // the file's
 };
 

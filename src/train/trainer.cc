@@ -68,6 +68,10 @@ Status Trainer::start_or_resume() {
     DSPARK_RETURN_IF_ERROR(load_checkpoint(checkpoint_path(), parameters_.get()));
   } else {
     initialise(engine_.runner().model(), recipe_, data_, vocabulary_, parameters_.get());
+    if (!recipe_.start_from.empty()) {
+      DSPARK_RETURN_IF_ERROR(start_from_checkpoint(options_.folder + "/" + recipe_.start_from + "/checkpoint.bin",
+                                                   vocabulary_.ids, parameters_.get()));
+    }
   }
   ThreadPool& pool = engine_.runner().pool();
   target_ = frozen_target(pool, engine_.runner().model(), parameters_->output == nullptr);

@@ -116,6 +116,47 @@ TEST_F(Training, AnotherRecipeOrABrokenCheckpointIsRefused) {
   EXPECT_EQ(Trainer::open(*engine_, options).error().code, ErrorCode::kCorrupt);
 }
 
+TEST_F(Training, StartsFromAnotherTrainingWithOtherTokens) {
+  const auto first = open("first");
+  run(*first, 4);
+  std::string recipe = kRecipe;
+  recipe.replace(recipe.find("100"), 3, "120");
+  recipe.replace(recipe.find("\"steps\""), 7, "\"start_from\": \"../first\", \"steps\"");
+  std::ofstream(path("recipe.json")) << recipe;
+  const auto second = open("second");
+  const DrafterParameters &from = first->parameters(), &to = second->parameters();
+  EXPECT_EQ(to.markov_w1->value, from.markov_w1->value);
+  EXPECT_EQ(to.layers[0].down->value, from.layers[0].down->value);
+  const std::vector<int32_t>&had = first->state().vocabulary, &has = second->state().vocabulary;
+  ASSERT_EQ(has.size(), 120u);
+  int kept = 0;
+  std::vector<float> of_target(static_cast<size_t>(to.output->shape[1]));
+  for (size_t row = 0; row < has.size(); ++row) {
+    const auto row_of = [&](const Parameter& parameter, size_t r) {
+      const auto begin = parameter.value.begin() + static_cast<int64_t>(r) * parameter.shape[1];
+      return std::vector<float>(begin, begin + parameter.shape[1]);
+    };
+    const auto old = std::find(had.begin(), had.end(), has[row]);
+    if (old != had.end()) {
+      const auto at = static_cast<size_t>(old - had.begin());
+      EXPECT_EQ(row_of(*to.output, row), row_of(*from.output, at));
+      EXPECT_EQ(row_of(*to.markov_w2, row), row_of(*from.markov_w2, at));
+      ++kept;
+    } else {
+      engine_->runner().model().weights().head_or_embedding().dequantise_row(has[row], of_target.data());
+      EXPECT_EQ(row_of(*to.output, row), of_target);
+      EXPECT_EQ(row_of(*to.markov_w2, row), std::vector<float>(static_cast<size_t>(to.markov_w2->shape[1]), 0.0f));
+    }
+  }
+  EXPECT_EQ(kept, 100);
+  run(*second, 1);
+
+  recipe.replace(recipe.find("gated"), 5, "rnn");
+  std::ofstream(path("recipe.json")) << recipe;
+  const TrainOptions options = {path("third"), path("data.jsonl"), path("recipe.json"), 0};
+  EXPECT_EQ(Trainer::open(*engine_, options).error().code, ErrorCode::kCorrupt);
+}
+
 TEST_F(Training, TheWrittenDrafterIsRead) {
   const auto trainer = open("run");
   run(*trainer, 2);
@@ -168,7 +209,7 @@ TEST(Recipe, ShippedRecipesAreRead) {
   target.kv_heads = 3;
   target.head_dim = 64;
   target.vocab = 49152;
-  for (const char* name : {"lookup", "plain"}) {
+  for (const char* name : {"lookup", "lookup-2", "plain"}) {
     const auto recipe = load_recipe(std::string(DSPARK_TEST_DATA) + "/../../training/" + name + ".json", target);
     ASSERT_TRUE(recipe.ok()) << recipe.error().message;
     EXPECT_EQ(recipe->drafter.lookup, std::string(name) == "lookup");
