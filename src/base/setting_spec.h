@@ -43,13 +43,14 @@ enum class Command : uint8_t {
   kData,
   kTrain,
   kEval,
+  kCalibrate,
   kProve,
   kConfig,
 };
 inline constexpr std::array kCommandNames = std::to_array<std::string_view>(
     {"run",   "serve",   "cache-stats", "check-env", "debug", "tune",  "top", "tokenize",        "template",
      "score", "inspect", "pull",        "models",    "bench", "synth", "sim", "convert-drafter", "data",
-     "train", "eval",    "prove",       "config"});
+     "train", "eval",    "calibrate",   "prove",     "config"});
 constexpr std::string_view command_name(Command command) { return kCommandNames[static_cast<size_t>(command)]; }
 
 struct CommandSet {
@@ -67,12 +68,12 @@ inline constexpr CommandSet kTrialCommands = on(Command::kCheckEnv, Command::kDe
 // Those that compute with a model.
 inline constexpr CommandSet kEngineCommands =
     on(Command::kRun, Command::kServe, Command::kScore, Command::kBench, Command::kData, Command::kTrain,
-       Command::kEval, Command::kProve, Command::kConfig) |
+       Command::kEval, Command::kCalibrate, Command::kProve, Command::kConfig) |
     kTrialCommands;
 // Those that answer requests.
-inline constexpr CommandSet kServingCommands =
-    on(Command::kRun, Command::kServe, Command::kBench, Command::kEval, Command::kProve, Command::kConfig) |
-    kTrialCommands;
+inline constexpr CommandSet kServingCommands = on(Command::kRun, Command::kServe, Command::kBench, Command::kEval,
+                                                  Command::kCalibrate, Command::kProve, Command::kConfig) |
+                                               kTrialCommands;
 inline constexpr CommandSet kServerCommands = on(Command::kServe, Command::kConfig);
 // Those that ask a running server something.
 inline constexpr CommandSet kClientCommands =

@@ -1,5 +1,6 @@
 // The one table of settings: every flag, DSPARK_* variable and key of the configuration file is described here, once;
-// those of speculation are in settings_speculation.h, those of operators in settings_operator.h.
+// those of speculation are in settings_speculation.h, those of training and evaluation in settings_training.h, those of
+// operators in settings_operator.h.
 // Help, parsing, validation and `dspark config` are derived from it. Constant data, any thread.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include "base/setting_spec.h"
 #include "base/settings_operator.h"
 #include "base/settings_speculation.h"
+#include "base/settings_training.h"
 
 namespace dspark {
 
@@ -29,7 +31,7 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "false",
      .commands = on(Command::kRun, Command::kCacheStats, Command::kTokenize, Command::kTemplate, Command::kScore,
                     Command::kInspect, Command::kPull, Command::kModels, Command::kBench, Command::kSim, Command::kEval,
-                    Command::kProve, Command::kConfig) |
+                    Command::kCalibrate, Command::kProve, Command::kConfig) |
                  kTrialCommands,
      .flag_only = true,
      .help = "print JSON for a program to read"},
@@ -77,7 +79,7 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "smollm2-135m",
      .commands = on(Command::kRun, Command::kServe, Command::kTokenize, Command::kTemplate, Command::kScore,
                     Command::kInspect, Command::kBench, Command::kConvertDrafter, Command::kData, Command::kTrain,
-                    Command::kEval, Command::kProve, Command::kConfig) |
+                    Command::kEval, Command::kCalibrate, Command::kProve, Command::kConfig) |
                  kTrialCommands,
      .tokens = true,
      .value = "MODEL",
@@ -94,8 +96,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .choices = {"none", "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k",
                  "q6_k", "iq4_nl", "iq4_xs"},
      .commands = on(Command::kRun, Command::kServe, Command::kScore, Command::kInspect, Command::kBench,
-                    Command::kConvertDrafter, Command::kData, Command::kTrain, Command::kEval, Command::kProve,
-                    Command::kConfig) |
+                    Command::kConvertDrafter, Command::kData, Command::kTrain, Command::kEval, Command::kCalibrate,
+                    Command::kProve, Command::kConfig) |
                  kTrialCommands,
      .tokens = true,
      .value = "TYPE",
@@ -314,7 +316,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "0.8",
      .min = 0,
      .max = 1000,
-     .commands = on(Command::kRun, Command::kBench, Command::kEval, Command::kConfig) | on(Command::kDebug),
+     .commands = on(Command::kRun, Command::kBench, Command::kEval, Command::kCalibrate, Command::kConfig) |
+                 on(Command::kDebug),
      .tokens = true,
      .help = "temperature; 0: always the likeliest token"},
     {.name = "top-k",
@@ -353,8 +356,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .aliases = {"seq-seed"},
      .type = SettingType::kInt,
      .fallback = "0",
-     .commands = on(Command::kRun, Command::kSynth, Command::kSim, Command::kBench, Command::kEval, Command::kProve,
-                    Command::kConfig) |
+     .commands = on(Command::kRun, Command::kSynth, Command::kSim, Command::kBench, Command::kEval, Command::kCalibrate,
+                    Command::kProve, Command::kConfig) |
                  kTrialCommands,
      .tokens = true,
      .help = "seed of everything random: the same seed gives the same output"},
@@ -364,7 +367,8 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "1024",
      .min = 1,
      .max = 1 << 24,
-     .commands = on(Command::kRun, Command::kData, Command::kBench, Command::kEval, Command::kProve, Command::kConfig) |
+     .commands = on(Command::kRun, Command::kData, Command::kBench, Command::kEval, Command::kCalibrate,
+                    Command::kProve, Command::kConfig) |
                  on(Command::kDebug),
      .tokens = true,
      .help = "tokens that an answer may have"},
@@ -488,89 +492,6 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .flag_only = true,
      .help = "times that prefill, the rows or speculation are measured; the median counts"},
 
-    // Training data.
-    {.name = "sources",
-     .type = SettingType::kString,
-     .fallback = "training/sources.json",
-     .commands = on(Command::kData),
-     .flag_only = true,
-     .value = "FILE",
-     .help = "where prompts come from (JSON, docs/training.md)"},
-    {.name = "data-folder",
-     .type = SettingType::kString,
-     .fallback = ".",
-     .commands = on(Command::kData),
-     .flag_only = true,
-     .value = "DIR",
-     .help = "folder that relative paths in the sources file start from"},
-    {.name = "data",
-     .type = SettingType::kString,
-     .fallback = "answers.jsonl",
-     .commands = on(Command::kTrain),
-     .flag_only = true,
-     .value = "FILE",
-     .help = "what `dspark data generate` wrote"},
-    {.name = "recipe",
-     .type = SettingType::kString,
-     .fallback = "training/lookup.json",
-     .commands = on(Command::kTrain),
-     .flag_only = true,
-     .value = "FILE",
-     .help = "what the drafter is like and how it is trained (JSON, docs/training.md)"},
-    {.name = "feature-cache",
-     .type = SettingType::kSize,
-     .fallback = "0",
-     .commands = on(Command::kTrain),
-     .flag_only = true,
-     .help = "at most this much of the target's hidden states is kept on disk, beside the checkpoint"},
-    {.name = "drafter-type",
-     .type = SettingType::kString,
-     .fallback = "q8_0",
-     .commands = on(Command::kTrain),
-     .flag_only = true,
-     .value = "TYPE",
-     .help = "type of the matrices of the drafter that is written"},
-    {.name = "prompts",
-     .type = SettingType::kStringList,
-     .commands = on(Command::kEval, Command::kProve, Command::kBench),
-     .flag_only = true,
-     .value = "FILE",
-     .help = "prompts to evaluate on, {\"turns\": [\"...\"]} a line; may be given several times"},
-    {.name = "limit",
-     .type = SettingType::kInt,
-     .fallback = "0",
-     .min = 0,
-     .commands = on(Command::kEval, Command::kProve, Command::kBench),
-     .flag_only = true,
-     .help = "only so many prompts of each file, evenly chosen; 0: all"},
-    {.name = "quick",
-     .type = SettingType::kBool,
-     .fallback = "false",
-     .commands = on(Command::kProve),
-     .flag_only = true,
-     .help = "shorter answers, and of each axis only the ends"},
-    {.name = "plot",
-     .type = SettingType::kString,
-     .commands = on(Command::kEval),
-     .flag_only = true,
-     .value = "FILE.svg",
-     .help = "draw foretold against actual acceptance there"},
-    {.name = "slots",
-     .type = SettingType::kInt,
-     .fallback = "64",
-     .min = 1,
-     .max = 4096,
-     .commands = on(Command::kData, Command::kEval),
-     .flag_only = true,
-     .help = "answers that are generated at once"},
-    {.name = "answer-tokens",
-     .type = SettingType::kInt,
-     .fallback = "0",
-     .min = 0,
-     .commands = on(Command::kData),
-     .flag_only = true,
-     .help = "stop once the file has this many tokens of answers; 0: when the prompts are used up"},
-
     // Synthetic models.
     {.name = "shape",
      .type = SettingType::kString,
@@ -668,8 +589,11 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
 
 // All settings, in the order of the tables.
 inline constexpr auto kSettings = [] {
-  std::array<SettingSpec, kGeneralSettings.size() + kSpeculationSettings.size() + kOperatorSettings.size()> all;
+  std::array<SettingSpec, kGeneralSettings.size() + kTrainingSettings.size() + kSpeculationSettings.size() +
+                              kOperatorSettings.size()>
+      all;
   auto end = std::ranges::copy(kGeneralSettings, all.begin()).out;
+  end = std::ranges::copy(kTrainingSettings, end).out;
   end = std::ranges::copy(kSpeculationSettings, end).out;
   std::ranges::copy(kOperatorSettings, end);
   return all;

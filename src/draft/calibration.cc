@@ -9,11 +9,14 @@
 #include "base/cache_dir.h"
 #include "base/exact_math.h"
 #include "base/json.h"
-#include "base/mmap.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/read_file.h"
 
 namespace dspark {
 namespace {
 
+constexpr int64_t kMostBytes = 1 << 16;  // of the file
 constexpr double kLeastTemperature = 0.1, kMostTemperature = 10.0;
 
 double sigmoid(double x) { return 1.0 / (1.0 + exact_exp(-x)); }
@@ -30,10 +33,13 @@ std::vector<double> temperature_grid() {
 
 }  // namespace
 
+double Calibration::temperature(int position) const {
+  if (temperatures.empty()) return 1.0;
+  return temperatures[std::min(static_cast<size_t>(position), temperatures.size() - 1)];
+}
+
 double Calibration::chance(float confidence, int position) const {
-  const double temperature =
-      temperatures.empty() ? 1.0 : temperatures[std::min(static_cast<size_t>(position), temperatures.size() - 1)];
-  return sigmoid(static_cast<double>(confidence) / temperature);
+  return sigmoid(static_cast<double>(confidence) / temperature(position));
 }
 
 double expected_calibration_error(std::span<const ChanceOutcome> outcomes, int bins) {
@@ -117,16 +123,23 @@ Calibration fit_calibration(std::span<const ConfidenceRecord> records, int posit
   return fitted;
 }
 
-std::string calibration_path(const std::string& drafter_path) { return drafter_path + ".calibration.json"; }
+std::string calibration_path(const std::string& drafter_path) {
+  return drafter_path.substr(0, drafter_path.find_last_not_of('/') + 1) + ".calibration.json";
+}
 
-Result<Calibration> read_calibration(const std::string& drafter_path) {
+Result<Calibration> read_calibration(const std::string& drafter_path, const Sha256Digest& drafter) {
   const std::string path = calibration_path(drafter_path);
   Calibration out;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return out;
-  DSPARK_TRY(const MappedFile file, MappedFile::open(path));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  DSPARK_TRY(const std::string text, read_file(path, kMostBytes));
   DSPARK_TRY(const nlohmann::json json, parse_json(text, path));
+  DSPARK_TRY(const std::string made_for, json_require<std::string>(json, "drafter", path));
+  if (made_for != to_hex(drafter)) {
+    log(LogLevel::kWarning, "{}: calibrates the drafter {}, this is {}; it is left out until dspark calibrate is run",
+        path, printable(made_for.substr(0, 16)), to_hex(drafter).substr(0, 16));
+    return out;
+  }
   DSPARK_TRY(out.temperatures, json_require<std::vector<double>>(json, "temperatures", path));
   for (const double temperature : out.temperatures) {
     if (!(temperature >= 0.5 * kLeastTemperature && temperature <= 2.0 * kMostTemperature)) {
@@ -137,8 +150,8 @@ Result<Calibration> read_calibration(const std::string& drafter_path) {
   return out;
 }
 
-Status write_calibration(const std::string& drafter_path, const Calibration& calibration) {
-  const nlohmann::json json = {{"temperatures", calibration.temperatures}};
+Status write_calibration(const std::string& drafter_path, const Sha256Digest& drafter, const Calibration& calibration) {
+  const nlohmann::ordered_json json = {{"drafter", to_hex(drafter)}, {"temperatures", calibration.temperatures}};
   return replace_file(calibration_path(drafter_path), json.dump(2) + "\n");
 }
 

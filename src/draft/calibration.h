@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/sha256.h"
 
 namespace dspark {
 
@@ -21,6 +22,7 @@ struct ConfidenceRecord {
 struct Calibration {
   std::vector<double> temperatures;
 
+  double temperature(int position) const;
   double chance(float confidence, int position) const;
 };
 
@@ -46,10 +48,12 @@ std::vector<ChanceOutcome> survival_outcomes(std::span<const ConfidenceRecord> r
 // the survival; of equal ones the nearest to 1. Positions with fewer than `least` records repeat the one before.
 Calibration fit_calibration(std::span<const ConfidenceRecord> records, int positions, int least = 200);
 
-// "drafter.gguf" has its calibration in "drafter.gguf.calibration.json".
+// "drafter.gguf" has its calibration in "drafter.gguf.calibration.json", a folder "drafter" in
+// "drafter.calibration.json".
 std::string calibration_path(const std::string& drafter_path);
-// The calibration beside the drafter; without temperatures where there is none. kCorrupt for a file that is none.
-Result<Calibration> read_calibration(const std::string& drafter_path);
-Status write_calibration(const std::string& drafter_path, const Calibration& calibration);
+// The calibration beside the drafter whose file has this digest; without temperatures where there is none. One of
+// another drafter is passed over with a warning. kCorrupt for a file that is none.
+Result<Calibration> read_calibration(const std::string& drafter_path, const Sha256Digest& drafter);
+Status write_calibration(const std::string& drafter_path, const Sha256Digest& drafter, const Calibration& calibration);
 
 }  // namespace dspark

@@ -84,14 +84,22 @@ TEST(Calibration, ShortDraftsDoNotCountForLaterPositions) {
 
 TEST(Calibration, LiesBesideTheDrafter) {
   const std::string drafter = ::testing::TempDir() + "/calibrated.gguf";
+  const Sha256Digest digest = sha256("a drafter"), other = sha256("another");
   std::filesystem::remove(calibration_path(drafter));
-  EXPECT_TRUE(read_calibration(drafter)->temperatures.empty());
-  ASSERT_TRUE(write_calibration(drafter, {{1.25, 0.8}}).ok());
-  EXPECT_EQ(read_calibration(drafter)->temperatures, (std::vector<double>{1.25, 0.8}));
-  EXPECT_DOUBLE_EQ(read_calibration(drafter)->chance(1.6f, 7),
+  EXPECT_TRUE(read_calibration(drafter, digest)->temperatures.empty());
+  ASSERT_TRUE(write_calibration(drafter, digest, {{1.25, 0.8}}).ok());
+  EXPECT_EQ(read_calibration(drafter, digest)->temperatures, (std::vector<double>{1.25, 0.8}));
+  EXPECT_DOUBLE_EQ(read_calibration(drafter, digest)->chance(1.6f, 7),
                    1.0 / (1.0 + std::exp(-static_cast<double>(1.6f) / 0.8)));
-  std::ofstream(calibration_path(drafter)) << R"({"temperatures": [1.0, 0.0]})";
-  EXPECT_EQ(read_calibration(drafter).error().code, ErrorCode::kCorrupt);
+  EXPECT_TRUE(read_calibration(drafter, other)->temperatures.empty()) << "it belongs to a file that is gone";
+  EXPECT_EQ(calibration_path("some/folder/"), "some/folder.calibration.json");
+  const std::string head = R"({"drafter": ")" + to_hex(digest) + R"(", "temperatures": )";
+  for (const char* broken : {"[1.0, 0.0]}", "[1.0, 1e9]}", "[1.0, \"1\"]}", "1}", "[1.0]"}) {
+    std::ofstream(calibration_path(drafter)) << head << broken;
+    EXPECT_EQ(read_calibration(drafter, digest).error().code, ErrorCode::kCorrupt) << broken;
+  }
+  std::ofstream(calibration_path(drafter)) << R"({"temperatures": [1.0]})";
+  EXPECT_EQ(read_calibration(drafter, digest).error().code, ErrorCode::kCorrupt) << "whose is it?";
   std::filesystem::remove(calibration_path(drafter));
 }
 

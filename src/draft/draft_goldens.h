@@ -79,15 +79,16 @@ class GoldenRig {
     int threads = 2;
     DType kv_type = DType::kF32;
     LoadOptions load = {};
+    Calibration calibration = {};
   };
 
   GoldenRig(const std::string& path, const Options& options)
       : pool_({.threads = options.threads}),
         target_(checked(Model::load(checked(ModelFile::open(DSPARK_TEST_DATA "/models/llama/hf")), pool_, {}))),
         features_(read_floats(drafter_path("features.bin"))) {
-    drafter_ = checked(DsparkDrafter::load(checked(ModelFile::open(path)), target_, pool_, options.isa,
-                                           std::make_shared<NgramStore>(),
-                                           {.kv_type = options.kv_type, .kv_offset = 64, .load = options.load}));
+    drafter_ = checked(DsparkDrafter::load(
+        checked(ModelFile::open(path)), target_, pool_, options.isa, std::make_shared<NgramStore>(),
+        {.kv_type = options.kv_type, .kv_offset = 64, .load = options.load, .calibration = options.calibration}));
     int64_t bytes = 64;
     for (const KvLayout& layout : drafter_->kv_layouts()) bytes += layout.tile_bytes();
     for (int b = 0; b < 2; ++b) {

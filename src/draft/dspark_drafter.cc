@@ -19,16 +19,15 @@ Result<std::unique_ptr<DsparkDrafter>> DsparkDrafter::load(const ModelFile& file
                       path, config.backbone.head_dim);
   }
   DSPARK_TRY(DsparkWeights weights, load_dspark_weights(file, config, target, pool, options.load));
-  DSPARK_TRY(Calibration calibration, read_calibration(path));
-  return std::unique_ptr<DsparkDrafter>(new DsparkDrafter(std::move(config), std::move(weights), std::move(calibration),
-                                                          target, pool, isa, std::move(store), options));
+  return std::unique_ptr<DsparkDrafter>(
+      new DsparkDrafter(std::move(config), std::move(weights), target, pool, isa, std::move(store), options));
 }
 
-DsparkDrafter::DsparkDrafter(DsparkConfig config, DsparkWeights weights, Calibration calibration, const Model& target,
-                             ThreadPool& pool, Isa isa, std::shared_ptr<NgramStore> store, const DsparkOptions& options)
+DsparkDrafter::DsparkDrafter(DsparkConfig config, DsparkWeights weights, const Model& target, ThreadPool& pool, Isa isa,
+                             std::shared_ptr<NgramStore> store, const DsparkOptions& options)
     : config_(std::move(config)),
       weights_(std::move(weights)),
-      calibration_(std::move(calibration)),
+      calibration_(options.calibration),
       store_(std::move(store)),
       pass_(config_, weights_, target, options.kv_type, options.kv_offset, pool, isa),
       head_(config_, weights_, pass_, pool, isa) {}

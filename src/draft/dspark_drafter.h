@@ -19,6 +19,7 @@ struct DsparkOptions {
   int64_t kv_offset = 0;  // of the drafter's layers in a KV block: behind the target's
   LoadOptions load = {};
   std::optional<Sha256Digest> target_digest = {};  // checked against the drafter's, where both are known
+  Calibration calibration = {};
 };
 
 class DsparkDrafter : public Drafter {
@@ -42,11 +43,10 @@ class DsparkDrafter : public Drafter {
   const DsparkConfig& config() const { return config_; }
   const DsparkWeights& weights() const { return weights_; }
   const Calibration& calibration() const { return calibration_; }
-  void set_calibration(Calibration calibration) { calibration_ = std::move(calibration); }
 
  private:
-  DsparkDrafter(DsparkConfig config, DsparkWeights weights, Calibration calibration, const Model& target,
-                ThreadPool& pool, Isa isa, std::shared_ptr<NgramStore> store, const DsparkOptions& options);
+  DsparkDrafter(DsparkConfig config, DsparkWeights weights, const Model& target, ThreadPool& pool, Isa isa,
+                std::shared_ptr<NgramStore> store, const DsparkOptions& options);
   double chance(float confidence, int bucket, int position) const;
 
   // How often a token was taken given those before it, by position: what a drafter without a confidence head knows.
@@ -56,7 +56,7 @@ class DsparkDrafter : public Drafter {
 
   const DsparkConfig config_;
   const DsparkWeights weights_;
-  Calibration calibration_;
+  const Calibration calibration_;
   std::shared_ptr<NgramStore> store_;
   DsparkPass pass_;
   DsparkHead head_;

@@ -250,13 +250,12 @@ TEST(DsparkDrafter, LearnsHowOftenItIsRightWithoutAConfidenceHead) {
 }
 
 TEST(DsparkDrafter, ConfidencesAreCalibratedAndCorrectedByBucket) {
-  GoldenRig rig(drafter_path("markov"), {});
+  GoldenRig rig(drafter_path("markov"), {.calibration = {{4.0}}});
   rig.inject(0, kGoldenPositions);
   const auto goldens = golden_drafts("markov", kGoldenVocab);
   RecordingSampler sampler;
   DraftRequest request = rig.request(goldens[0], &sampler, 0);
   DraftRequest* const requests[] = {&request};
-  rig.drafter().set_calibration({{4.0}});
   rig.drafter().propose(requests);
   const float calibrated = request.draft[0].survival;
   EXPECT_NEAR(calibrated, 1.0 / (1.0 + std::exp(-static_cast<double>(request.draft[0].confidence) / 4.0)), 1e-6);

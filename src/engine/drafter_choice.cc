@@ -53,6 +53,14 @@ Result<std::shared_ptr<Drafter>> load_model_drafter(const std::string& path, Run
   return std::shared_ptr<Drafter>(std::move(drafter));
 }
 
+Result<std::unique_ptr<DsparkDrafter>> load_dspark_drafter(const DrafterFile& file, Runner& runner,
+                                                           const std::shared_ptr<NgramStore>& store) {
+  DsparkOptions options = {
+      .kv_type = runner.kv_type(), .kv_offset = runner.kv().draft_offset(), .target_digest = runner.digest()};
+  DSPARK_TRY(options.calibration, read_calibration(file.file.tensors().path(), file.digest));
+  return DsparkDrafter::load(file.file, runner.model(), runner.pool(), runner.isa(), store, options);
+}
+
 }  // namespace
 
 Result<DraftWith> draft_with_from_name(std::string_view name) {
@@ -104,9 +112,7 @@ Result<std::vector<std::shared_ptr<Drafter>>> load_drafters(const DrafterOptions
     drafters.push_back(std::make_shared<NgramDrafter>(store, kMostDrafted));
   }
   if (file != nullptr) {
-    auto drafter = DsparkDrafter::load(
-        file->file, runner.model(), runner.pool(), runner.isa(), store,
-        {.kv_type = runner.kv_type(), .kv_offset = runner.kv().draft_offset(), .target_digest = runner.digest()});
+    auto drafter = load_dspark_drafter(*file, runner, store);
     if (drafter.ok()) {
       log(LogLevel::kInfo, "drafter {}: {} layers, blocks of {}", file->file.tensors().path(),
           file->config.backbone.layers, file->config.block_size);

@@ -12,6 +12,7 @@
 #include "tools/progress.h"
 #include "tools/prompt_set.h"
 #include "tools/reliability_plot.h"
+#include "tools/watched_engine.h"
 #include "train/draft_eval.h"
 
 namespace dspark {
@@ -20,19 +21,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kUsualBlock = 7;
-
-// Without flags that say otherwise: the DSpark drafter alone, its whole block verified, whatever becomes of it.
-Result<EngineOptions> watched_engine(const Settings& settings, std::vector<std::shared_ptr<WatchedDrafter>>* watched) {
-  DSPARK_TRY(EngineOptions options, engine_options(settings));
-  if (!settings.is_set<"draft-with">()) options.drafter.with = DraftWith::kDspark;
-  if (!settings.is_set<"dspark-mode">()) options.speculation.fixed = kUsualBlock;
-  options.speculation.pauses = false;
-  options.watch = [watched, temperature = settings.get<"temp">()](std::shared_ptr<Drafter> drafter, int vocab) {
-    watched->push_back(std::make_shared<WatchedDrafter>(std::move(drafter), vocab, temperature == 1.0 ? 1.0 : 0.0));
-    return watched->back();
-  };
-  return options;
-}
 
 ordered_json position_json(const PositionQuality& position, size_t place) {
   const auto share = [](int64_t part, int64_t whole) {
@@ -95,7 +83,7 @@ Result<ExitCode> cmd_eval(const Invocation& call) {
     return make_error(ErrorCode::kInvalidArgument, "no prompts to evaluate on; name a file with --prompts FILE");
   }
   std::vector<std::shared_ptr<WatchedDrafter>> watched;
-  DSPARK_TRY(const EngineOptions asked, watched_engine(settings, &watched));
+  DSPARK_TRY(const EngineOptions asked, watched_engine(settings, kUsualBlock, &watched));
   DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(asked));
   std::vector<PromptSet> sets;
   int64_t prompts = 0;

@@ -66,6 +66,7 @@ Result<ExitCode> cmd_convert_drafter(const Invocation& call);
 Result<ExitCode> cmd_data(const Invocation& call);
 Result<ExitCode> cmd_train(const Invocation& call);
 Result<ExitCode> cmd_eval(const Invocation& call);
+Result<ExitCode> cmd_calibrate(const Invocation& call);
 Result<ExitCode> cmd_prove(const Invocation& call);
 Result<ExitCode> cmd_config(const Invocation& call);
 

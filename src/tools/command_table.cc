@@ -208,6 +208,17 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
          "Without other flags the DSpark drafter alone drafts, and its whole block is verified.",
      .example = "dspark eval --prompts gsm8k.jsonl --prompts mbpp.jsonl --limit 50 --temp 0",
      .run = cmd_eval},
+    {.id = Command::kCalibrate,
+     .summary = "fit a drafter's confidences to what comes true",
+     .operands = "",
+     .min_operands = 0,
+     .max_operands = 0,
+     .details =
+         "The model answers the prompts while the drafter guesses; every second prompt is fitted to, and the error "
+         "of the foretold survival before and after is that of the others. Where it has become smaller, the "
+         "temperatures are written beside the drafter, which reads them from then on.",
+     .example = "dspark calibrate --prompts prompts.jsonl --drafter drafter.gguf",
+     .run = cmd_calibrate},
     {.id = Command::kProve,
      .summary = "show on this machine that nothing but model, prompt and seed decides a token",
      .operands = "",
