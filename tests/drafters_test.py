@@ -18,7 +18,7 @@ import serving
 COMMAND = ""
 LLAMA = serving.ROOT / "tests/data/models/llama/hf"
 DRAFTERS = serving.ROOT / "tests/data/drafters"
-ENGINE = ("-m", LLAMA, "--threads", 2, "--kv-memory", "64MiB", "--cost-profile", "off")
+ENGINE = ("-m", LLAMA, "--kv-memory", "64MiB", "--cost-profile", "off")
 
 
 def dspark(*arguments, timeout=600):

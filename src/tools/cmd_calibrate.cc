@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "base/cpu.h"
 #include "draft/calibration.h"
 #include "model/model_digest.h"
@@ -42,6 +43,7 @@ Result<Subject> find_subject(EngineOptions* options) {
   DSPARK_TRY(const ModelFile model, ModelFile::open(options->model));
   DSPARK_TRY(options->runner.digest, model_digest(model.tensors(), {.folder = folder}, threads, {}));
   DSPARK_TRY(const auto file, choose_drafter(options->drafter, *options->runner.digest, folder, threads));
+  DSPARK_CHECK(file.has_value(), "no drafter, although one is insisted on");
   Subject subject = {.path = file->file.tensors().path(),
                      .digest = file->digest,
                      .positions = file->config.max_tokens(),
