@@ -182,13 +182,16 @@ inline void score_range(TileWork& work, const typename Kv::Element* keys, int or
 template <class Kv, class Fn>
 inline void for_converted(TileWork& work, const typename Kv::Element* from, Fn&& fn) {
   const Span all = work.span_of(0, work.count);
-  const int step = converted_keys(work.dim);
+  const int dim = work.dim, step = converted_keys(dim);
+  const int64_t ahead = work.ahead;
   for (int key = all.first / kMicroTile * kMicroTile; key <= all.last; key += step) {
     const Span range = common(all, {key, key + step - 1});
     const int count = (range.last / kMicroTile + 1) * kMicroTile - key;
-    for (int i = 0; i < count * work.dim; i += 16) {
-      f32_store(work.converted + i, Kv::load(from + key * work.dim + i));
-      fetch<Kv>(from + key * work.dim + i, work.ahead);
+    const typename Kv::Element* part = from + key * dim;
+    float* const to = work.converted;
+    for (int i = 0; i < count * dim; i += 16) {
+      f32_store(to + i, Kv::load(part + i));
+      fetch<Kv>(part + i, ahead);
     }
     fn(key, range);
   }
