@@ -11,8 +11,8 @@ namespace {
 
 // The first survival at hand below which a sequence counts as having nothing, little, some or much.
 constexpr float kAtHand[] = {0.0f, 0.4f, 0.7f, 0.9f, 2.0f};
-constexpr int kManySequences = 16;  // from here on fewer sets are tried: there are more candidates in each
-constexpr double kLeastGain = 1.01;
+constexpr int kManySequences = 16;        // from here on fewer sets are tried: there are more candidates in each
+constexpr double kLeastDraftGain = 1.01;  // over what is at hand
 // Each token of a draft of which nothing is known, given those before it.
 constexpr float kUnknown = 0.7f;
 
@@ -96,7 +96,7 @@ DraftPlan plan_drafts(std::span<const DraftProspect> sequences, const StepBase& 
   const int rehearsals = std::clamp(kRehearsals / std::max(1, static_cast<int>(sequences.size())), 1, kRehearsals);
   const Rehearsal rehearsal(sequences, base, cost, limits);
   const double without = rehearsal.rate(best.lengths, 1);
-  double best_rate = without * kLeastGain;
+  double best_rate = without * kLeastDraftGain;
   std::vector<int> last = best.lengths;
   for (const float at_hand : kAtHand) {
     if (many && at_hand != kAtHand[1] && at_hand != *std::rbegin(kAtHand)) continue;

@@ -73,7 +73,7 @@ VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const S
   const std::vector<Candidate> candidates = ranked(sequences, capped);
   StepShape shape = plan.shape;
   double tokens = plan.expected_tokens;
-  double best_rate = tokens / plan.decode_ms;
+  double best_rate = kLeastPlanGain * tokens / plan.decode_ms;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& next = candidates[i];
     add(next, sequences[static_cast<size_t>(next.sequence)], &shape);

@@ -29,6 +29,10 @@ struct StepBase {
   int draft_rows = 0;          // that a drafter has computed for it
 };
 
+// What a plan must promise over the step without drafts. Many cuts promise nearly the same where rows cost in
+// proportion, and the best of many uncertain promises is too good: what is gained by less is lost as often.
+inline constexpr double kLeastPlanGain = 1.03;
+
 struct VerifyLimits {
   int most_each = 1 << 20;  // drafted tokens of one sequence
   int fixed = -1;           // so many of each sequence that has them, without a plan; -1: planned
@@ -45,8 +49,9 @@ struct VerifyPlan {
   double expected_tokens = 0.0;  // of the decoding sequences
 };
 
-// The best cut. Rows of prompts cost what they cost without any draft, so that a long prompt in the same step makes
-// drafts neither cheaper nor dearer than they are. Ties take the smaller budget; equal survivals the earlier sequence.
+// The best cut, or none where it promises less than kLeastPlanGain. Rows of prompts cost what they cost without any draft,
+// so that a long prompt in the same step makes drafts neither cheaper nor dearer than they are. Ties take the smaller
+// budget; equal survivals the earlier sequence.
 VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const StepBase& base, const CostModel& cost,
                              const VerifyLimits& limits);
 
