@@ -125,6 +125,28 @@ std::vector<int64_t> rows_of_tokens(const std::vector<int32_t>& from, const std:
   return rows;
 }
 
+// Rows [rows, width] of the tokens that both have; the others become their mean: no token that was never trained stands
+// out among those that were.
+void take_rows(const std::vector<float>& from, const std::vector<int64_t>& rows, int64_t width,
+               std::vector<float>* to) {
+  std::vector<double> sum(static_cast<size_t>(width));
+  std::vector<bool> taken(to->size() / static_cast<size_t>(width));
+  int64_t count = 0;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row] < 0) continue;
+    const auto values = from.begin() + static_cast<int64_t>(row) * width;
+    std::copy_n(values, width, to->begin() + rows[row] * width);
+    std::transform(sum.begin(), sum.end(), values, sum.begin(), [](double a, float b) { return a + b; });
+    taken[static_cast<size_t>(rows[row])] = true;
+    ++count;
+  }
+  for (size_t row = 0; row < taken.size(); ++row) {
+    if (taken[row]) continue;
+    std::transform(sum.begin(), sum.end(), to->begin() + static_cast<int64_t>(row) * width,
+                   [&](double x) { return static_cast<float>(x / std::max(int64_t{1}, count)); });
+  }
+}
+
 bool same_names(const nlohmann::json& header, const DrafterParameters& parameters) {
   const auto listed = header.find("parameters");
   if (listed == header.end() || listed->size() != parameters.all.size()) return false;
@@ -162,13 +184,7 @@ Status start_from_checkpoint(const std::string& path, const std::vector<int32_t>
       parameter.value = std::move(values);
       continue;
     }
-    // The factors of two trainings have no common basis: what is not taken over says nothing at first.
-    if (&parameter == parameters->markov_w2) std::fill(parameter.value.begin(), parameter.value.end(), 0.0f);
-    for (size_t row = 0; row < rows.size(); ++row) {
-      if (rows[row] < 0) continue;
-      std::copy_n(values.begin() + static_cast<int64_t>(row) * width, width,
-                  parameter.value.begin() + rows[row] * width);
-    }
+    take_rows(values, rows, width, &parameter.value);
   }
   return Ok{};
 }

@@ -130,7 +130,17 @@ TEST_F(Training, StartsFromAnotherTrainingWithOtherTokens) {
   const std::vector<int32_t>&had = first->state().vocabulary, &has = second->state().vocabulary;
   ASSERT_EQ(has.size(), 120u);
   int kept = 0;
-  std::vector<float> of_target(static_cast<size_t>(to.output->shape[1]));
+  const auto mean_row = [](const Parameter& parameter) {
+    std::vector<float> out;
+    for (int64_t column = 0; column < parameter.shape[1]; ++column) {
+      double sum = 0.0;
+      for (int64_t i = column; i < parameter.size(); i += parameter.shape[1]) {
+        sum += static_cast<double>(parameter.value[static_cast<size_t>(i)]);
+      }
+      out.push_back(static_cast<float>(sum / static_cast<double>(parameter.shape[0])));
+    }
+    return out;
+  };
   for (size_t row = 0; row < has.size(); ++row) {
     const auto row_of = [&](const Parameter& parameter, size_t r) {
       const auto begin = parameter.value.begin() + static_cast<int64_t>(r) * parameter.shape[1];
@@ -143,9 +153,8 @@ TEST_F(Training, StartsFromAnotherTrainingWithOtherTokens) {
       EXPECT_EQ(row_of(*to.markov_w2, row), row_of(*from.markov_w2, at));
       ++kept;
     } else {
-      engine_->runner().model().weights().head_or_embedding().dequantise_row(has[row], of_target.data());
-      EXPECT_EQ(row_of(*to.output, row), of_target);
-      EXPECT_EQ(row_of(*to.markov_w2, row), std::vector<float>(static_cast<size_t>(to.markov_w2->shape[1]), 0.0f));
+      EXPECT_EQ(row_of(*to.output, row), mean_row(*from.output));
+      EXPECT_EQ(row_of(*to.markov_w2, row), mean_row(*from.markov_w2));
     }
   }
   EXPECT_EQ(kept, 100);
