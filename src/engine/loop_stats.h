@@ -57,8 +57,8 @@ struct LoopStats {
   double forward_seconds = 0.0;  // the model
   double draw_seconds = 0.0;     // tokens and log-probabilities, on the workers
   double deliver_seconds = 0.0;  // text, stops, listeners, KV bookkeeping
-  // From the end of a forward pass to the start of the next, drawing and idle time not counted: what no core of the
-  // model's work was done in. gap_seconds / forward_seconds is what scheduling costs.
+  // From the end of a forward pass to the start of the next, without drawing, a drafter's computation and idle time: in
+  // which no core computed. gap_seconds / forward_seconds is what scheduling costs.
   double gap_seconds = 0.0;
 
   std::array<StepTimes, kStepPhaseNames.size()> phases;  // by StepPhase

@@ -2,6 +2,7 @@
 // step_loop.h. The step thread.
 #include <algorithm>
 
+#include "base/stopwatch.h"
 #include "engine/draft_sampler.h"
 #include "engine/step_loop.h"
 
@@ -95,7 +96,8 @@ void StepLoop::tell_drafter() {
   const Clock::time_point start = Clock::now();
   kv_drafter_->computed(computed_rows_, output_.hidden, static_cast<int>(rows_.size()));
   if (fills_block) kv_drafter_->settle();
-  forward_ms_ += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  settled_seconds_ = seconds_since(start);
+  forward_ms_ += settled_seconds_ * 1e3;
 }
 
 // Before blocks change hands.

@@ -427,12 +427,15 @@ void StepLoop::add_jobs(Branch& branch, int position, bool last_known, size_t dr
 
 Status StepLoop::compute(const Plan& plan) {
   lap(&stats_.plan_seconds);
-  if (computed_) stats_.gap_seconds += seconds_between(*computed_, mark_) - drawn_seconds_;
+  if (computed_) {
+    const double drafting = settled_seconds_ + speculation_.draft_ms() * 1e-3;
+    stats_.gap_seconds += seconds_between(*computed_, mark_) - drawn_seconds_ - drafting;
+  }
   const Clock::time_point start = mark_;
   DSPARK_TRY(output_, runner_.compute(rows_, hidden_layers()));
   lap(&stats_.forward_seconds);
   computed_ = mark_;
-  drawn_seconds_ = 0.0;
+  drawn_seconds_ = settled_seconds_ = 0.0;
   forward_ms_ = seconds_between(start, mark_) * 1e3;
   ++stats_.steps;
   stats_.decode_rows += plan.decode_rows;

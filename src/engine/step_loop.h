@@ -208,6 +208,7 @@ class StepLoop final : public Serving {
   Clock::time_point mark_ = {};
   std::optional<Clock::time_point> computed_;  // the end of the last forward pass, unless the loop was idle since
   double drawn_seconds_ = 0.0;                 // since then
+  double settled_seconds_ = 0.0;               // of it, in which the drafter took in what the step computed
 
   std::thread thread_;
 };
