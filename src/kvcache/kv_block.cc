@@ -37,4 +37,19 @@ void KvSiblings::erase(KvBlock* block) {
   blocks_.erase(found);
 }
 
+void KvBlock::write(int slot, std::span<const int32_t> more, const Sha256Digest* with_drafter) {
+  std::ranges::copy(more, tokens.begin() + slot);
+  const int end = slot + static_cast<int>(more.size());
+  (growing ? grown : count).store(end, std::memory_order_relaxed);
+  if (with_drafter == nullptr || written_draft_positions(*with_drafter) < slot) return;
+  (growing ? grown_drafter : drafter) = *with_drafter;
+  (growing ? grown_draft_count : draft_count) = end;
+}
+
+void KvBlock::truncate(int slot) {
+  (growing ? grown : count).store(slot, std::memory_order_relaxed);
+  int32_t& drafted = growing ? grown_draft_count : draft_count;
+  drafted = std::min(drafted, slot);
+}
+
 }  // namespace dspark

@@ -3,6 +3,7 @@
 // the lock of some shard (or that of the memory, for a block's first use), so that all locks together freeze them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -48,6 +49,8 @@ enum class KvBlockState : uint8_t {
   kDetached,  // superseded while a copy was being made from it; free when that is done
 };
 
+// A partly filled indexed block may be *growing*: one of its holders goes on writing behind its text. Everybody else
+// sees the text as it was until the writer publishes the block again.
 struct KvBlock {
   uint8_t* data = nullptr;
   int64_t id = 0;  // in the order of addresses
@@ -61,6 +64,13 @@ struct KvBlock {
   // The drafter's KV is there for positions [0, draft_count) of the block, as this drafter writes it.
   int32_t draft_count = 0;
   Sha256Digest drafter = {};
+
+  // While it grows: count and drafter's KV as they are for the writer. The flag changes under the shard's lock and by
+  // the writer only, the rest is his alone.
+  bool growing = false;
+  std::atomic<int32_t> grown = 0;
+  int32_t grown_draft_count = 0;
+  Sha256Digest grown_drafter = {};
 
   // Indexed blocks only.
   Sha256Digest root = {};
@@ -79,6 +89,17 @@ struct KvBlock {
   bool is_cached() const { return state == KvBlockState::kIndexed && refs == 0 && !pinned; }
   std::span<const int32_t> text() const { return {tokens.data(), static_cast<size_t>(size())}; }
   int draft_positions(const Sha256Digest& current) const { return drafter == current ? draft_count : 0; }
+
+  // As its writer sees it: the same, unless it grows. `written` also for statistics.
+  int written() const { return std::max(size(), grown.load(std::memory_order_relaxed)); }
+  std::span<const int32_t> written_text() const { return {tokens.data(), static_cast<size_t>(written())}; }
+  int written_draft_positions(const Sha256Digest& current) const {
+    return !growing ? draft_positions(current) : grown_drafter == current ? grown_draft_count : 0;
+  }
+  // Behind `slot` positions; with_drafter: the drafter's KV of them, too.
+  void write(int slot, std::span<const int32_t> more, const Sha256Digest* with_drafter);
+  // Forgets what stands behind `slot` positions: at least the text, if it grows.
+  void truncate(int slot);
 };
 
 // Length of the longest common run at the start.

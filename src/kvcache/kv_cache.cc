@@ -187,11 +187,7 @@ KvCache::Source KvCache::hold_match(const KvPrefix& prefix, const KvOpenOptions&
   const std::vector<KvBlock*> found = match(shard, prefix, options, &counters.hash_collisions);
   for (KvBlock* block : found) {
     shard.hold(block);
-    if (sequence.draft_length_ == sequence.length_) {
-      sequence.draft_length_ += block->draft_positions(shared_->drafter);
-    }
-    sequence.add_block(block);
-    sequence.length_ += kTilePositions;
+    sequence.add_run(block, kTilePositions, block->draft_positions(shared_->drafter));
   }
   sequence.indexed_ = static_cast<int>(found.size());
 
@@ -207,8 +203,17 @@ KvCache::Source KvCache::hold_match(const KvPrefix& prefix, const KvOpenOptions&
   const auto run = shard.longest_run({prefix.root_, found.empty() ? nullptr : found.back()},
                                      run_tokens(prefix.tokens_, options.max_cached, found.size()), options.drafts);
   if (run.block == nullptr) return {};
+  const int drafted = std::min(run.tokens, run.block->draft_positions(shared_->drafter));
+  // A first block may belong to another shard when it is whole.
+  const bool stays_here = shards_.size() == 1 || !found.empty();
+  if (stays_here && run.tokens == run.block->size() && shard.grow(run.block)) {
+    sequence.grows_ = true;
+    sequence.add_run(run.block, run.tokens, drafted);
+    if (!options.resumed) counters.hit_tokens += run.tokens;
+    return {};
+  }
   shard.hold(run.block);
-  return {run.block, run.tokens, std::min(run.tokens, run.block->draft_positions(shared_->drafter))};
+  return {run.block, run.tokens, drafted};
 }
 
 // First blocks that begin alike are spread over the shards by what follows.
@@ -239,9 +244,7 @@ void KvCache::copy_source(const Source& source, bool counts, SequenceKv& sequenc
   KvBlock* copy = acquire(sequence.home_);
   if (copy != nullptr) {
     copy_positions(*source.block, *copy, source.tokens, source.draft_tokens);
-    if (sequence.draft_length_ == sequence.length_) sequence.draft_length_ += source.draft_tokens;
-    sequence.length_ += source.tokens;
-    sequence.add_block(copy);
+    sequence.add_run(copy, source.tokens, source.draft_tokens);
   }
   KvShard& shard = *shards_[source.block->shard];
   const auto held = shard.lock();
@@ -298,7 +301,7 @@ Result<KvBlock*> KvCache::copy_of(const KvBlock& from, int count, int home) {
                       "or run fewer requests at once",
                       block_bytes(), capacity_blocks());
   }
-  copy_positions(from, *copy, count, std::min(count, from.draft_positions(shared_->drafter)));
+  copy_positions(from, *copy, count, std::min(count, from.written_draft_positions(shared_->drafter)));
   return copy;
 }
 
@@ -333,7 +336,7 @@ KvStats KvCache::stats() const {
     if (block.state == KvBlockState::kFree) continue;
     ++(block.refs > 0 ? out.used_blocks : block.pinned ? out.pinned_blocks : out.cached_blocks);
     occupied_span = id + 1;
-    contents += block.size();
+    contents += block.written();
   }
   const int64_t occupied = out.used_blocks + out.cached_blocks + out.pinned_blocks;
   out.free_blocks = out.capacity_blocks - occupied;

@@ -127,6 +127,7 @@ class SequenceKv {
   friend class KvCache;
   void swap(SequenceKv& other) noexcept;
   void add_block(KvBlock* block);
+  void add_run(KvBlock* block, int tokens, int draft_tokens);
   void publish_block(int index);
   void drop_blocks_from(size_t first);
   void finish(bool keep_tail, bool pin);
@@ -138,7 +139,9 @@ class SequenceKv {
   std::vector<uint8_t*> table_;
   int length_ = 0;
   int draft_length_ = 0;
-  int indexed_ = 0;  // leading blocks that the index knows
+  int indexed_ = 0;  // leading whole blocks that the index knows
+  // The block behind them is a cached tail that nobody else held: it is gone on with in place (KvBlock::growing).
+  bool grows_ = false;
 };
 
 class KvCache {
@@ -157,8 +160,9 @@ class KvCache {
   // How many positions open() would get now. Takes and counts nothing.
   int cached(const KvPrefix& prefix, const KvOpenOptions& options) const;
 
-  // The longest cached prefix: whole blocks are shared; the longest run of tokens inside the next block, whole or
-  // partly filled, is copied, if there is a block for the copy.
+  // The longest cached prefix: whole blocks are shared; a partly filled one that matches to its end and that nobody
+  // holds is gone on with; else the longest run of tokens inside the next block, whole or partly filled, is copied, if
+  // there is a block for the copy.
   SequenceKv open(const KvPrefix& prefix, const KvOpenOptions& options);
 
   // From now on the drafter's KV is that of another drafter. On the step thread, between steps, while no other thread

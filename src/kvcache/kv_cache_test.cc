@@ -95,9 +95,140 @@ TEST(KvCache, SharesWholeBlocksAndCopiesTheRunInsideTheNext) {
   const KvCounters counters = cache->stats().counters;
   EXPECT_EQ(counters.prompt_tokens, 300 + 300 + 300 + 201 + 300);
   EXPECT_EQ(counters.hit_tokens, 0 + 256 + 290 + 200 + 300);
-  EXPECT_EQ(counters.copied_tokens, 34 + 72 + 44);
+  EXPECT_EQ(counters.copied_tokens, 34 + 72);  // e goes on with the tail itself
   EXPECT_EQ(counters.block_lookups, 2 + 2 + 2 + 1 + 2);
   EXPECT_EQ(counters.block_hits, 0 + 2 + 2 + 1 + 2);
+}
+
+TEST(KvCache, ATailThatNobodyHoldsIsGoneOnWithInPlace) {
+  const auto cache = make_cache(test_options(16));
+  const Tokens all = iota_tokens(300);
+  const auto first = [&](int count) { return Tokens(all.begin(), all.begin() + count); };
+  run_sequence(*cache, "", first(170)).kv.close(KvTail::kKeep);
+
+  TestSequence a = open_sequence(*cache, "", first(200), 199);
+  EXPECT_EQ(a.kv.length(), 170);
+  EXPECT_EQ(cache->stats().cached_blocks, 0);
+  EXPECT_EQ(cache->stats().used_blocks, 2) << "no copy";
+  ASSERT_TRUE(a.append(std::span(all).subspan(170, 30)).ok());
+  EXPECT_EQ(cache->stats().slack_positions, 256 - 200);
+  expect_sound(*cache, {&a});
+
+  // Meanwhile others find what was there before, and get copies of it: b as much as the tail had, c less.
+  TestSequence b = open_sequence(*cache, "", first(210), 209);
+  EXPECT_EQ(b.kv.length(), 170);
+  Tokens differs = first(200);
+  differs[150] = -1;
+  TestSequence c = open_sequence(*cache, "", differs, 199);
+  EXPECT_EQ(c.kv.length(), 150);
+  ASSERT_TRUE(b.append(std::span(all).subspan(170, 40)).ok());
+  ASSERT_TRUE(c.append(std::span(differs).subspan(150)).ok());
+  for (const TestSequence* sequence : {&a, &b, &c}) EXPECT_EQ(sequence->first_wrong(), -1);
+  EXPECT_EQ(cache->stats().counters.copied_tokens, 42 + 22);
+  expect_sound(*cache, {&a, &b, &c});
+
+  // Given up, it leaves the tail as it found it; cut below its text, it copies.
+  a.kv.close(KvTail::kDrop);
+  EXPECT_EQ(open_sequence(*cache, "", first(200), 200).kv.length(), 170);
+  TestSequence d = open_sequence(*cache, "", first(200), 200);
+  ASSERT_TRUE(d.kv.truncate(140).ok());
+  d.truncate_text();
+  ASSERT_TRUE(d.append(Tokens(20, -7)).ok());
+  EXPECT_EQ(d.first_wrong(), -1);
+  expect_sound(*cache, {&b, &c, &d});
+  TestSequence e = open_sequence(*cache, "", first(200), 200);
+  EXPECT_EQ(e.kv.length(), 170);
+  EXPECT_EQ(e.first_wrong(), -1);
+
+  // While e grows it, b publishes a longer version: the tail is e's alone then, and full it is one more child.
+  b.kv.close(KvTail::kKeep);
+  Tokens other = first(170);
+  other.insert(other.end(), 100, -9);
+  ASSERT_TRUE(e.append(std::span(other).subspan(170)).ok());
+  expect_sound(*cache, {&c, &d, &e});
+  e.kv.close(KvTail::kKeep);
+  EXPECT_EQ(open_sequence(*cache, "", other, 270).kv.length(), 270);
+  EXPECT_EQ(open_sequence(*cache, "", first(300), 300).kv.length(), 210);
+  c.kv.close(KvTail::kKeep);
+  d.kv.close(KvTail::kKeep);
+  expect_sound(*cache);
+  EXPECT_EQ(cache->stats().used_blocks, 0);
+}
+
+TEST(KvCache, AGrowingTailMeetsAnEqualBlockACollisionAndAPin) {
+  const Tokens text = iota_tokens(128);
+  const auto tail = Tokens(text.begin(), text.begin() + 50);
+  {
+    const auto cache = make_cache(test_options(8));
+    run_sequence(*cache, "", tail).kv.close(KvTail::kKeep);
+    TestSequence a = open_sequence(*cache, "", text, 127);
+    TestSequence b = open_sequence(*cache, "", text, 127);
+    ASSERT_TRUE(b.append(std::span(text).subspan(50)).ok());
+    ASSERT_TRUE(a.append(std::span(text).subspan(50)).ok());
+    EXPECT_EQ(a.kv.table()[0], b.kv.table()[0]);
+    EXPECT_EQ(cache->stats().used_blocks, 1) << "the tail went when all of it was in the other one";
+    expect_sound(*cache, {&a, &b});
+  }
+  {
+    KvCacheOptions options = test_options(8);
+    options.block_digest = short_digest(1);
+    const auto cache = make_cache(options);
+    run_sequence(*cache, "", iota_tokens(128, 5000)).kv.close(KvTail::kKeep);
+    run_sequence(*cache, "", tail).kv.close(KvTail::kKeep);
+    TestSequence a = open_sequence(*cache, "", text, 127);
+    ASSERT_EQ(a.kv.length(), 50);
+    ASSERT_TRUE(a.append(std::span(text).subspan(50)).ok());
+    ASSERT_TRUE(a.append(iota_tokens(40, 900)).ok());
+    EXPECT_EQ(cache->stats().counters.hash_collisions, 1);
+    expect_sound(*cache, {&a});
+    Result<SequenceKv> fork = a.kv.fork();
+    ASSERT_TRUE(fork.ok());
+    EXPECT_EQ((TestSequence{std::move(*fork), "", a.text}.first_wrong()), -1);
+    a.kv.close(KvTail::kKeep);
+    expect_sound(*cache);
+    EXPECT_EQ(open_sequence(*cache, "", text, 127).kv.length(), 50);
+  }
+  {
+    const auto cache = make_cache(test_options(8));
+    run_sequence(*cache, "", tail).kv.close(KvTail::kKeep);
+    TestSequence a = open_sequence(*cache, "", text, 127);
+    ASSERT_TRUE(a.append(std::span(text).subspan(50, 30)).ok());
+    TestSequence b = run_sequence(*cache, "", tail);
+    ASSERT_TRUE(b.kv.close_pinned().ok());  // the same text: it is a's block that is pinned
+    expect_sound(*cache, {&a});
+    a.kv.close(KvTail::kKeep);
+    EXPECT_EQ(cache->stats().pinned_blocks, 1);
+    EXPECT_EQ(cache->drop_cached(), 0);
+    EXPECT_EQ(open_sequence(*cache, "", text, 127).kv.length(), 80);
+    expect_sound(*cache);
+  }
+}
+
+TEST(KvCache, AGrowingTailKeepsTheDraftersKv) {
+  const auto cache = make_cache(test_options(8));
+  const Tokens text = iota_tokens(100);
+  const auto first = [&](int count) { return Tokens(text.begin(), text.begin() + count); };
+  run_sequence(*cache, "", first(40)).kv.close(KvTail::kKeep);
+  TestSequence a = open_sequence(*cache, "", text, 99, true);
+  EXPECT_EQ(a.kv.length(), 40);
+  EXPECT_EQ(a.kv.draft_length(), 40);
+  ASSERT_TRUE(a.append(std::span(text).subspan(40, 20)).ok());
+  ASSERT_TRUE(a.append(std::span(text).subspan(60, 20), false).ok());
+  EXPECT_EQ(a.kv.draft_length(), 60);
+  EXPECT_EQ(open_sequence(*cache, "", text, 99, true).kv.length(), 40);
+  a.kv.close(KvTail::kKeep);
+  EXPECT_EQ(open_sequence(*cache, "", text, 99, true).kv.length(), 60);
+  EXPECT_EQ(open_sequence(*cache, "", text, 99, false).kv.length(), 80);
+  // Of another drafter from here on.
+  TestSequence b = open_sequence(*cache, "", text, 99);
+  Sha256Digest digest = {};
+  digest[0] = 2;
+  cache->set_drafter(digest);
+  ASSERT_TRUE(b.append(std::span(text).subspan(80), true, 2).ok());
+  b.kv.close(KvTail::kKeep);
+  EXPECT_EQ(open_sequence(*cache, "", text, 100, true).kv.length(), 0);
+  EXPECT_EQ(open_sequence(*cache, "", text, 100).kv.length(), 100);
+  expect_sound(*cache);
 }
 
 TEST(KvCache, LeavesTheLastPositionToCompute) {

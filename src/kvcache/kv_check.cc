@@ -98,6 +98,10 @@ Status KvShard::check(const Expected& expected) const {
 Status KvCache::check_block(const KvBlock& block) const {
   const int size = block.size();
   if (size < 0 || size > kTilePositions) return broken("block {} holds {} tokens", block.id, size);
+  const bool may_grow = block.state == KvBlockState::kIndexed || block.state == KvBlockState::kDetached;
+  if (block.growing ? !may_grow || block.refs < 1 || block.is_whole() || block.grown < size : block.grown != 0) {
+    return broken("block {} of {} tokens with {} holders grows to {}", block.id, size, block.refs, block.grown.load());
+  }
   switch (block.state) {
     case KvBlockState::kFree:
       if (block.refs != 0 || size != 0 || block.pinned) return broken("block {} is free and held", block.id);
@@ -132,8 +136,10 @@ Status KvCache::check_sequences(std::span<const SequenceKv* const> sequences) co
       ++holders[blocks[i]];
       const int size = std::clamp(sequence->length_ - i * kTilePositions, 0, kTilePositions);
       const bool indexed = i < sequence->indexed_;
-      if (blocks[i]->size() != size || sequence->table_[i] != blocks[i]->data ||
-          blocks[i]->state != (indexed ? KvBlockState::kIndexed : KvBlockState::kPrivate) ||
+      const bool grows = sequence->grows_ && i == sequence->indexed_;
+      if (blocks[i]->written() != size || sequence->table_[i] != blocks[i]->data ||
+          (grows ? !blocks[i]->growing
+                 : blocks[i]->state != (indexed ? KvBlockState::kIndexed : KvBlockState::kPrivate)) ||
           (indexed && blocks[i]->parent != (i == 0 ? nullptr : blocks[i - 1]))) {
         return broken("block {} does not fit as number {} of a sequence of {} positions", blocks[i]->id, i,
                       sequence->length_);

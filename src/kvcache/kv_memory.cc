@@ -48,7 +48,7 @@ void KvMemory::release_above(int64_t id) {
   for (int64_t chunk = id / chunk_blocks_; chunk * chunk_blocks_ < grown(); ++chunk) {
     Buffer<uint8_t>& bytes = chunks_[chunk].bytes;
     const int64_t first = std::max(int64_t{0}, id - chunk * chunk_blocks_);
-    const auto begin = reinterpret_cast<uintptr_t>(bytes.data() + first * block_bytes_) + kPage - 1 & ~(kPage - 1);
+    const auto begin = (reinterpret_cast<uintptr_t>(bytes.data() + first * block_bytes_) + kPage - 1) & ~(kPage - 1);
     const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.capacity()) & ~(kPage - 1);
     // Where the system does not take them, they stay.
     if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);

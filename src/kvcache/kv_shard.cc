@@ -19,6 +19,8 @@ void make_private(KvBlock* block) {
   block->refs = 1;
   block->resize(0);
   block->draft_count = 0;
+  block->growing = false;
+  block->grown = 0;
 }
 
 void add_to(std::atomic<int64_t>& estimate, int64_t change) {
@@ -152,19 +154,18 @@ void KvShard::supersede_prefix_of(const KvPlace& place, const KvBlock* block) {
   }
 }
 
-KvBlock* KvShard::publish(const KvPlace& place, KvBlock* block) {
+KvBlock* KvShard::publish(const KvPlace& place, KvBlock* block, const Sha256Digest& digest) {
   bool collision = false;
-  if (KvBlock* known = find(place, block->digest, block->text(), &collision); known != nullptr) {
+  if (KvBlock* known = find(place, digest, block->written_text(), &collision); known != nullptr) {
     ++counters.duplicates;
-    merge_draft(*block, *known);
-    hold(known);
-    give_free(block);
-    return known;
+    return exchange(block, known);
   }
   if (collision) {
     ++counters.hash_collisions;
     return nullptr;
   }
+  settle(block);
+  block->digest = digest;
   index_.emplace(block->digest, block);
   evicted_.erase(block->digest);
   supersede_prefix_of(place, block);
@@ -174,17 +175,62 @@ KvBlock* KvShard::publish(const KvPlace& place, KvBlock* block) {
 
 KvBlock* KvShard::publish_tail(const KvPlace& place, KvBlock* block) {
   if (const KvSiblings* siblings = siblings_at(place); siblings != nullptr) {
-    const KvSiblings::Run next = siblings->neighbours(block->text()).after;
-    if (next.block != nullptr && next.tokens == block->size()) {
-      merge_draft(*block, *next.block);
-      hold(next.block);
-      give_free(block);
-      return next.block;
+    const KvSiblings::Run next = siblings->neighbours(block->written_text()).after;
+    if (next.block == block) {  // nothing was written
+      stop_growing(block);
+      return block;
     }
+    if (next.block != nullptr && next.tokens == block->written()) return exchange(block, next.block);
   }
+  settle(block);
   supersede_prefix_of(place, block);
   link(place, block);
   return block;
+}
+
+bool KvShard::grow(KvBlock* block) {
+  if (!block->is_cached() || block->is_whole()) return false;
+  hold(block);
+  block->growing = true;
+  block->grown = block->size();
+  block->grown_draft_count = block->draft_count;
+  block->grown_drafter = block->drafter;
+  return true;
+}
+
+void KvShard::stop_growing(KvBlock* block) {
+  block->growing = false;
+  block->grown = 0;
+}
+
+// What was written behind the text of a growing block belongs to it. It leaves the index, where it stood by its text.
+void KvShard::settle(KvBlock* block) {
+  if (!block->growing) return;
+  if (block->state == KvBlockState::kIndexed) unlink(block);
+  if (const int drafted = block->written_draft_positions(shared_.drafter);
+      drafted > block->draft_positions(shared_.drafter)) {
+    block->draft_count = drafted;
+    block->drafter = shared_.drafter;
+  }
+  block->resize(block->written());
+  stop_growing(block);
+}
+
+// For `known`, which says the same or more. A growing block may be of use to others all the same.
+KvBlock* KvShard::exchange(KvBlock* block, KvBlock* known) {
+  merge_draft(*block, *known);
+  hold(known);
+  if (block->state == KvBlockState::kPrivate) {
+    give_free(block);
+    return known;
+  }
+  stop_growing(block);
+  if (block->state == KvBlockState::kIndexed && !block->pinned) {
+    unlink(block);
+    block->state = KvBlockState::kDetached;
+  }
+  release(block);
+  return known;
 }
 
 void KvShard::pin(KvBlock* block) {
@@ -269,7 +315,7 @@ void KvShard::remove_cached(KvBlock* block) {
 // The drafter's KV of positions that only `from` has. Others copy at most those that `to` has already.
 void KvShard::merge_draft(const KvBlock& from, KvBlock& to) {
   const int has = to.draft_positions(shared_.drafter);
-  const int gets = from.draft_positions(shared_.drafter);
+  const int gets = from.written_draft_positions(shared_.drafter);
   if (gets <= has) return;
   shared_.layout.copy_draft(from.data, to.data, has, gets);
   to.drafter = shared_.drafter;

@@ -61,10 +61,16 @@ class KvShard {
   // One holder less. Without any, a private or detached block is free, an indexed one cached or pinned.
   void release(KvBlock* block);
 
-  // Makes a private whole block, held by the caller, reachable, with block->digest set. Returns the block that the
-  // caller holds from now on: the same, or an equal one that was there before, and then `block` is free. nullptr if
-  // the digest belongs to other tokens: the block stays private.
-  KvBlock* publish(const KvPlace& place, KvBlock* block);
+  // A partly filled block that nobody holds is held from now on by a sequence that writes behind its text; false, and
+  // nothing done, for all others.
+  bool grow(KvBlock* block);
+  // It is no longer written to, and what was written behind its text is lost. Its holder still holds it.
+  void stop_growing(KvBlock* block);
+
+  // Makes a whole block, private or growing and held by the caller, reachable under `digest`. Returns the block that
+  // the caller holds from now on: the same, or an equal one that was there before. nullptr if the digest belongs to
+  // other tokens: then the block stays what it was.
+  KvBlock* publish(const KvPlace& place, KvBlock* block, const Sha256Digest& digest);
   // The same for a partly filled block that nobody will write to any more; never nullptr.
   KvBlock* publish_tail(const KvPlace& place, KvBlock* block);
 
@@ -111,6 +117,8 @@ class KvShard {
   const KvSiblings* siblings_at(const KvPlace& place) const;
   void link(const KvPlace& place, KvBlock* block);
   void unlink(KvBlock* block);
+  void settle(KvBlock* block);
+  KvBlock* exchange(KvBlock* block, KvBlock* known);
   void supersede_prefix_of(const KvPlace& place, const KvBlock* block);
   void append_cached(KvBlock* block);
   void remove_cached(KvBlock* block);

@@ -23,11 +23,19 @@ void SequenceKv::swap(SequenceKv& other) noexcept {
   std::swap(length_, other.length_);
   std::swap(draft_length_, other.draft_length_);
   std::swap(indexed_, other.indexed_);
+  std::swap(grows_, other.grows_);
 }
 
 void SequenceKv::add_block(KvBlock* block) {
   blocks_.push_back(block);
   table_.push_back(block->data);
+}
+
+// A block that holds the next `tokens` of them already.
+void SequenceKv::add_run(KvBlock* block, int tokens, int draft_tokens) {
+  if (draft_length_ == length_) draft_length_ += draft_tokens;
+  length_ += tokens;
+  add_block(block);
 }
 
 Status SequenceKv::reserve(int positions) {
@@ -53,6 +61,10 @@ void SequenceKv::drop_blocks_from(size_t first) {
   if (first >= blocks_.size()) return;
   KvShard& shard = *cache_->shards_[indexed_ > 0 ? blocks_.front()->shard : home_];
   const auto held = shard.lock();
+  if (grows_ && first <= static_cast<size_t>(indexed_)) {
+    shard.stop_growing(blocks_[indexed_]);
+    grows_ = false;
+  }
   while (blocks_.size() > first) {
     shard.release(blocks_.back());
     blocks_.pop_back();
@@ -70,13 +82,8 @@ void SequenceKv::commit(std::span<const int32_t> tokens, bool with_draft) {
     const int slot = length_ % kTilePositions;
     const int count = std::min(static_cast<int>(tokens.size()), kTilePositions - slot);
     KvBlock& block = *blocks_[index];
-    std::copy_n(tokens.begin(), count, block.tokens.begin() + slot);
-    block.resize(slot + count);
-    if (with_draft && block.draft_positions(drafter) >= slot) {
-      block.drafter = drafter;
-      block.draft_count = slot + count;
-    }
-    if (draft_length_ == length_) draft_length_ += std::max(0, block.draft_positions(drafter) - slot);
+    block.write(slot, tokens.first(static_cast<size_t>(count)), with_draft ? &drafter : nullptr);
+    if (draft_length_ == length_) draft_length_ += std::max(0, block.written_draft_positions(drafter) - slot);
     length_ += count;
     tokens = tokens.subspan(count);
     if (slot + count == kTilePositions) publish_block(index);
@@ -88,11 +95,13 @@ void SequenceKv::publish_block(int index) {
   if (indexed_ != index) return;
   KvBlock* parent = index == 0 ? nullptr : blocks_[index - 1];
   KvBlock* block = blocks_[index];
-  block->digest = cache_->options_.block_digest(parent == nullptr ? root_ : parent->digest, block->text());
-  KvShard& shard = *cache_->shards_[parent == nullptr ? cache_->shard_number(block->digest) : parent->shard];
+  const Sha256Digest digest =
+      cache_->options_.block_digest(parent == nullptr ? root_ : parent->digest, block->written_text());
+  KvShard& shard = *cache_->shards_[parent == nullptr ? cache_->shard_number(digest) : parent->shard];
   const auto held = shard.lock();
-  KvBlock* published = shard.publish({root_, parent}, block);
+  KvBlock* published = shard.publish({root_, parent}, block, digest);
   if (published == nullptr) return;
+  grows_ = false;
   blocks_[index] = published;
   table_[index] = published->data;
   ++indexed_;
@@ -103,15 +112,14 @@ Status SequenceKv::truncate(int length) {
   const int tail = length / kTilePositions;
   const int slot = length % kTilePositions;
   KvBlock* copy = nullptr;
-  if (slot > 0 && tail < indexed_) {
+  if (slot > 0 && (tail < indexed_ || (grows_ && tail == indexed_ && slot < blocks_[tail]->size()))) {
     DSPARK_TRY(copy, cache_->copy_of(*blocks_[tail], slot, home_));
   }
   drop_blocks_from(static_cast<size_t>(copy != nullptr ? tail : blocks_for(length)));
   if (copy != nullptr) {
     add_block(copy);
   } else if (slot > 0) {
-    blocks_[tail]->resize(slot);
-    blocks_[tail]->draft_count = std::min(blocks_[tail]->draft_count, slot);
+    blocks_[tail]->truncate(slot);
   }
   length_ = length;
   draft_length_ = std::min(draft_length_, length);
@@ -136,7 +144,7 @@ Result<SequenceKv> SequenceKv::fork() {
   }
   // The tail; and whole blocks that a collision kept private.
   for (int i = indexed_; i < blocks_for(length_); ++i) {
-    DSPARK_TRY(KvBlock * copy, cache_->copy_of(*blocks_[i], blocks_[i]->size(), home_));
+    DSPARK_TRY(KvBlock * copy, cache_->copy_of(*blocks_[i], blocks_[i]->written(), home_));
     out.add_block(copy);
   }
   out.length_ = length_;
@@ -170,11 +178,12 @@ void SequenceKv::finish(bool keep_tail, bool pin) {
   if (indexed_ > 0) {
     number = blocks_.front()->shard;
   } else if (keep) {
-    number = cache_->shard_number(cache_->options_.block_digest(root_, blocks_.front()->text()));
+    number = cache_->shard_number(cache_->options_.block_digest(root_, blocks_.front()->written_text()));
   }
   {
     KvShard& shard = *cache_->shards_[number];
     const auto held = shard.lock();
+    if (!keep && grows_) shard.stop_growing(blocks_[indexed_]);
     if (keep) {
       blocks_[whole] = shard.publish_tail({root_, whole == 0 ? nullptr : blocks_[whole - 1]}, blocks_[whole]);
     }
