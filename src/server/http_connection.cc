@@ -9,7 +9,8 @@
 namespace dspark {
 namespace {
 
-constexpr size_t kReadBytes = 16 << 10;
+// Of the next requests, read while an answer is in the works. Reading on is how we notice that the client hung up.
+constexpr size_t kMostAhead = 16 << 10;
 constexpr auto kLingerTime = std::chrono::seconds(3);
 
 bool same_name(std::string_view a, std::string_view b) {
@@ -17,11 +18,42 @@ bool same_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
 }
 
+std::string text(boost::beast::string_view view) { return {view.data(), view.size()}; }
+
+// "/v1/models" of "/v1/models?x" and of "http://host/v1/models", which proxies send.
+std::string path_of(std::string target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!target.starts_with(scheme)) continue;
+    target.erase(0, std::min(target.size(), target.find_first_of("/?", scheme.size())));
+    if (!target.starts_with('/')) target.insert(0, "/");
+  }
+  target.resize(std::min(target.size(), target.find('?')));
+  return target;
+}
+
+// Whoever stands before this server must see the same request in the same bytes (RFC 9112, 3.2 and 6.1): one host, and
+// a body that ends by its length or by chunks alone. The error otherwise.
+template <class Message>
+std::optional<HttpResponse> find_ambiguity(const Message& message, bool chunked, HttpHandler& handler) {
+  namespace http = boost::beast::http;
+  const size_t hosts = message.count(http::field::host);
+  if (hosts > 1 || (hosts == 0 && message.version() >= 11)) {
+    return handler.refusal(400, fmt::format("{} Host headers, expected one", hosts));
+  }
+  if (message.count(http::field::transfer_encoding) > 0 &&
+      !(chunked && message.version() >= 11 && same_name(text(message[http::field::transfer_encoding]), "chunked"))) {
+    return handler.refusal(400, "a Transfer-Encoding other than 'chunked' alone; send Content-Length");
+  }
+  const std::string coding = text(message[http::field::content_encoding]);
+  if (!coding.empty() && !same_name(coding, "identity")) {
+    return handler.refusal(415, "bodies must come as they are, without Content-Encoding");
+  }
+  return std::nullopt;
+}
+
 template <class Message>
 HttpHead head_of(const Message& message, const std::string& peer) {
-  const auto text = [](boost::beast::string_view view) { return std::string(view.data(), view.size()); };
-  HttpHead head{text(message.method_string()), text(message.target()), {}, peer};
-  head.path.resize(std::min(head.path.size(), head.path.find('?')));
+  HttpHead head{text(message.method_string()), path_of(text(message.target())), {}, peer};
   for (const auto& field : message) head.headers.emplace_back(text(field.name_string()), text(field.value()));
   return head;
 }
@@ -143,7 +175,7 @@ void HttpConnection::check_time(HttpClock::time_point now) {
 void HttpConnection::read_more() {
   if (reading_ || state_ == State::kClosed) return;
   reading_ = true;
-  wire_->read_some(in_.prepare(kReadBytes),
+  wire_->read_some(boost::asio::buffer(piece_),
                    [self = shared_from_this()](boost::system::error_code error, size_t n) { self->on_read(error, n); });
 }
 
@@ -151,15 +183,20 @@ void HttpConnection::on_read(boost::system::error_code error, size_t bytes) {
   reading_ = false;
   if (state_ == State::kClosed) return;
   if (error) return close();                         // while an answer is in the works this is a client that hung up
-  if (state_ == State::kLinger) return read_more();  // not committed: thrown away
-  in_.commit(bytes);
-  if (state_ == State::kAnswer) return;  // the next request; it waits, and no more is read
+  if (state_ == State::kLinger) return read_more();  // thrown away
+  in_.commit(boost::asio::buffer_copy(in_.prepare(bytes), boost::asio::buffer(piece_, bytes)));
+  if (state_ == State::kAnswer) return read_ahead();
   parse();
+}
+
+void HttpConnection::read_ahead() {
+  if (in_.size() < kMostAhead) read_more();
 }
 
 // Goes as far as the bytes that are here reach.
 void HttpConnection::parse() {
   namespace http = boost::beast::http;
+  if (state_ == State::kIdle) skip_empty_lines();
   if (state_ == State::kIdle && in_.size() > 0) {
     state_ = State::kHeader;
     read_deadline_ = HttpClock::now() + shared_.options.client_timeout;
@@ -172,7 +209,11 @@ void HttpConnection::parse() {
     if (in_.size() == 0) return read_more();
     boost::system::error_code error;
     in_.consume(parser_->put(in_.data(), error));
-    if (error == http::error::need_more) return read_more();
+    if (error == http::error::need_more) {
+      // Neither sizes of chunks nor trailers count as header or body, and both have to be here whole.
+      if (in_.size() > shared_.options.max_header_bytes) return fail(431, "the headers or trailers are too long");
+      return read_more();
+    }
     if (error == http::error::header_limit) return fail(431, "the headers are too long");
     if (error == http::error::body_limit) return fail(413, fmt::format("the body exceeds {} bytes", body_limit_));
     if (error) return fail(400, fmt::format("this is no HTTP request: {}", error.message()));
@@ -180,6 +221,15 @@ void HttpConnection::parse() {
     if (parser_->is_done()) return dispatch();
   }
   read_more();
+}
+
+// Some clients send an empty line behind a body (RFC 9112, 2.2).
+void HttpConnection::skip_empty_lines() {
+  for (;;) {
+    const auto* bytes = static_cast<const char*>(in_.data().data());
+    if (in_.size() < 2 || bytes[0] != '\r' || bytes[1] != '\n') return;
+    in_.consume(2);
+  }
 }
 
 // Whether the body may follow.
@@ -193,6 +243,11 @@ bool HttpConnection::parse_header_done() {
   head_only_ = head.method == "HEAD";
   if (parser_->upgrade()) {
     fail(400, "this server does not upgrade connections");
+    return false;
+  }
+
+  if (const auto ambiguous = find_ambiguity(message, parser_->chunked(), *shared_.handler)) {
+    answer_and_close(*ambiguous);
     return false;
   }
 
@@ -235,7 +290,7 @@ void HttpConnection::dispatch() {
   HttpHead head = head_of(message, peer_);
   exchange_ = std::make_shared<HttpConnectionExchange>(weak_from_this());
   answering_self_ = shared_from_this();
-  if (in_.size() == 0) read_more();  // to notice when the client hangs up
+  read_ahead();
   shared_.handler->handle(std::move(head), std::move(message.body()), exchange_);
 }
 

@@ -2,6 +2,7 @@
 // bytes. For http_server.cc and http_connection.cc only. Network thread.
 #pragma once
 
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -55,8 +56,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   enum class State { kIdle, kHeader, kBody, kAnswer, kLinger, kClosed };
 
   void read_more();
+  void read_ahead();
   void on_read(boost::system::error_code error, size_t bytes);
   void parse();
+  void skip_empty_lines();
   bool parse_header_done();
   void dispatch();
   void fail(int status, std::string_view message);
@@ -74,6 +77,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpShared& shared_;
   std::string peer_;
   State state_ = State::kIdle;
+  std::array<char, 16 << 10> piece_;  // what is being read; `in_` may be parsed meanwhile
   boost::beast::flat_buffer in_;
   std::optional<Parser> parser_;
   bool reading_ = false;

@@ -139,6 +139,7 @@ struct HttpServer::Impl {
     socket.set_option(Tcp::no_delay(true), error);
     const auto peer = socket.remote_endpoint(error);
     if (error) return;  // gone already
+    if (connections.size() >= shared.options.max_connections) forget_closed();
     const bool full = connections.size() >= shared.options.max_connections;
     if (full && tls) return;
     std::unique_ptr<HttpWire> wire;
@@ -153,11 +154,15 @@ struct HttpServer::Impl {
     connection->start();
   }
 
+  void forget_closed() {
+    std::erase_if(connections, [](const auto& connection) { return connection.expired(); });
+  }
+
   void sweep_later() {
     sweep.expires_after(kSweepTime);
     sweep.async_wait([this](error_code error) {
       if (error) return;
-      std::erase_if(connections, [](const auto& connection) { return connection.expired(); });
+      forget_closed();
       const auto now = HttpClock::now();
       for (const auto& weak : std::vector(connections)) {
         if (const auto connection = weak.lock()) connection->check_time(now);
