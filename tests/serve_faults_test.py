@@ -142,6 +142,49 @@ class BadClients(unittest.TestCase):
             self.assertEqual(status_of(read_to_end(s)), expected, data[:60])
             s.close()
 
+    def test_requests_that_two_servers_could_read_in_two_ways(self):
+        post = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+        body = b'{"prompt": "a", "max_tokens": 1}'
+        length = b"Content-Length: %d\r\n" % len(body)
+        smuggled = b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        for data, expected in ((post + length + b"Transfer-Encoding: chunked\r\n\r\n" + smuggled, 400),
+                               (post + b"Transfer-Encoding: chunked\r\n" + length + b"\r\n" + smuggled, 400),
+                               (post + length + b"Transfer-Encoding: xchunked\r\n\r\n" + body, 400),
+                               (post + length + b"Transfer-Encoding: identity\r\n\r\n" + body, 400),
+                               (post + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + smuggled, 400),
+                               (post + b"Transfer-Encoding: chunked, identity\r\n\r\n" + smuggled, 400),
+                               (post.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + smuggled, 400),
+                               (post + length + b"Content-Encoding: gzip\r\n\r\n" + body, 415),
+                               (post + b"Host: y\r\n" + length + b"\r\n" + body, 400),
+                               (b"GET /health HTTP/1.1\r\n\r\n", 400)):
+            s = self.server.raw(data)
+            answer = read_to_end(s)
+            self.assertEqual((status_of(answer), answer.count(b"HTTP/1.1")), (expected, 1), data[:120])
+            s.close()
+        close = b"Connection: close\r\n\r\n"
+        for data in (b"\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n" + close,
+                     b"GET http://x/health?a=b HTTP/1.1\r\nHost: x\r\n" + close, b"GET /health HTTP/1.0\r\n\r\n"):
+            s = self.server.raw(data)
+            self.assertEqual(status_of(read_to_end(s)), 200, data)
+            s.close()
+
+    def test_what_surrounds_chunks_is_bounded(self):
+        chunked = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        before = self.server.resident_bytes()
+        for begin, piece in ((b"1;", b"a" * 65536), (b"0\r\nX: ", b"a" * 65536), (b"0\r\n", b"Ab: c\r\n" * 9000),
+                             (b"", b"0" * 65536)):
+            s = self.server.raw(chunked + begin)
+            try:
+                for _ in range(1000):
+                    s.sendall(piece)
+            except OSError:
+                pass
+            s.close()
+            self.assertLess(self.server.resident_bytes(), before + 20e6, begin)
+            s = self.server.raw(chunked + begin + piece)
+            self.assertEqual(status_of(read_to_end(s)), 431, begin)
+            s.close()
+
     def test_the_next_request_before_the_answer(self):
         body = {"prompt": "a", "max_tokens": 20, "seed": 1, "ignore_eos": True}
         last = post_bytes("/v1/completions", body, headers="Connection: close\r\n")
@@ -156,6 +199,13 @@ class BadClients(unittest.TestCase):
         for _ in range(10):
             s = self.server.raw(post_bytes("/v1/completions", body) * 3)
             s.close()
+        # Who goes is missed in spite of what he has sent for later.
+        begun = self.server.metric("vllm:generation_tokens_total")
+        s = self.server.raw(post_bytes("/v1/completions", body | {"max_tokens": 500, "n": 90}) + b"\r\n")
+        time.sleep(0.3)
+        s.close()
+        self.server.wait_until_idle()
+        self.assertLess(self.server.metric("vllm:generation_tokens_total") - begun, 40_000)
 
     def test_a_prompt_to_the_last_position(self):
         for length in (CONTEXT - 1, CONTEXT - 128, CONTEXT - 129, 383, 384, 385):
@@ -172,6 +222,34 @@ class BadClients(unittest.TestCase):
         status, text = self.server.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 500, "ignore_eos": True,
                                                                    "n": 64, "timeout": 0.05})
         self.assertEqual((status, json.loads(text)["error"]["code"]), (504, "deadline_exceeded"))
+
+
+class LongBodies(unittest.TestCase):
+    """Bodies that take seconds to read and tokenise."""
+
+    BODY = json.dumps({"prompt": "a b" * 5_000_000}).encode()
+
+    def test_of_clients_that_went_are_forgotten(self):
+        with Server() as server:
+            server.ask("POST", "/tokenize", self.BODY)
+            before = server.resident_bytes()
+            for _ in range(60):
+                s = server.raw(post_bytes("/tokenize", self.BODY))
+                s.close()
+            self.assertLess(server.resident_bytes(), before + 30 * len(self.BODY))
+            server.tokens()
+
+    def test_do_not_keep_short_ones_waiting(self):
+        with Server() as server:
+            waiting = [server.raw(post_bytes("/tokenize", self.BODY, headers="Connection: close\r\n")) for _ in range(8)]
+            for _ in range(5):
+                server.tokens()
+            waiting[-1].settimeout(0)
+            with self.assertRaises(BlockingIOError):
+                waiting[-1].recv(1)  # it still waits
+            for s in waiting:
+                s.close()
+            server.wait_until_idle()
 
 
 def together(server, bodies):
@@ -288,6 +366,44 @@ class Shutdown(unittest.TestCase):
         self.assertLessEqual(refused, {200, 503})  # 200: before the signal arrived
         self.assertEqual(server.stop(signals=False), 0)
 
+    def test_sigterm_under_load_of_whole_answers(self):
+        """Requests that wait for their whole answer: those in the queue and those whose prompt is read are answered,
+        too, with the tokens that they would have had otherwise."""
+        bodies = [{"prompt": [i + 1] * (40 * (i % 4) + 3), "max_tokens": 200 + 60 * (i % 3), "ignore_eos": True, "seed": i,
+                   "return_token_ids": True} for i in range(48)]
+
+        def tokens(text):
+            return json.loads(text)["choices"][0]["token_ids"]
+
+        with Server() as calm:
+            expected = [tokens(text) for _, text in together(calm, bodies)]
+        server = Server("--max-running", "2", "--drain-timeout", "120s")
+        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+            answers = [pool.submit(server.ask, "POST", "/v1/completions", body) for body in bodies]
+            while server.metric("vllm:num_requests_waiting") < 8:
+                self.assertFalse(all(answer.done() for answer in answers), "the load is too small")
+            server.process.send_signal(signal.SIGTERM)
+            refused = set()
+            while not all(answer.done() for answer in answers):
+                try:
+                    status, text = server.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1})
+                except OSError:
+                    break
+                refused.add(status)
+                if status == 503:
+                    self.assertEqual(json.loads(text)["error"]["code"], "shutting_down")
+            # Who had not come yet when the signal did is refused as well.
+            results = [answer.result() for answer in answers]
+            self.assertGreaterEqual(sum(status == 200 for status, _ in results), 10)
+            for (status, text), tokens_alone in zip(results, expected):
+                if status == 200:
+                    self.assertEqual(tokens(text), tokens_alone)
+                else:
+                    self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "shutting_down"))
+        self.assertIn(503, refused)
+        self.assertLessEqual(refused, {200, 503})
+        self.assertEqual(server.stop(signals=False), 0)
+
     def test_a_second_signal_ends_at_once(self):
         server = Server("--drain-timeout", "60s")
         s = server.raw(post_bytes("/v1/completions", {"prompt": "a", "max_tokens": 500, "ignore_eos": True, "n": 90,
@@ -372,7 +488,8 @@ class Tenants(unittest.TestCase):
             for s in [*held, extra]:
                 s.close()
             time.sleep(0.5)
-            self.assertEqual(server.ask("GET", "/health")[0], 200)
+            # One after the other is not at once, however fast.
+            self.assertEqual([server.ask("GET", "/health")[0] for _ in range(40)], [200] * 40)
 
 
 class Tls(unittest.TestCase):

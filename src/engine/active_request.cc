@@ -27,7 +27,8 @@ Status check(const Request& request, const RequestLimits& limits) {
     return make_error(ErrorCode::kInvalidArgument, "token {} in the prompt, expected 0 to {}", token, limits.vocab - 1);
   }
   if (request.choices < 1 || request.choices > limits.max_choices) {
-    return make_error(ErrorCode::kInvalidArgument, "n is {}, expected 1 to {}", request.choices, limits.max_choices);
+    return make_error(ErrorCode::kInvalidArgument, "n is {}, expected 1 to {}; --max-running allows no more",
+                      request.choices, limits.max_choices);
   }
   if (request.max_tokens < 0) {
     return make_error(ErrorCode::kInvalidArgument, "max_tokens is {}, expected 0 or more", request.max_tokens);

@@ -39,7 +39,7 @@ std::variant<Json, ApiError> parse_body(std::string_view body, Endpoint endpoint
                     .message = fmt::format("the body is {}, expected a JSON object", shown(*parsed)),
                     .code = "invalid_json"};
   }
-  if (auto error = check_fields(*parsed, endpoint, ignored)) return *std::move(error);
+  if (auto error = check_fields(*parsed, endpoint, limits.max_choices, ignored)) return *std::move(error);
   return std::move(parsed).value();
 }
 
@@ -200,9 +200,6 @@ std::optional<ApiError> read_generation(const Json& body, const ApiLimits& limit
   if (auto error = read_speculation(body, call)) return error;
   Request& request = call->request;
   request.choices = value_or(body, "n", 1);
-  if (request.choices > limits.max_choices) {
-    return bad_field("n", std::to_string(request.choices), fmt::format("an integer from 1 to {}", limits.max_choices));
-  }
   const Json& stop = field(body, "stop");
   if (stop.is_string()) request.stop = {stop.get<std::string>()};
   if (stop.is_array()) request.stop = stop.get<std::vector<std::string>>();

@@ -132,6 +132,8 @@ TEST(OpenAiRequest, BadValuesNameFieldValueAndWhatIsAllowed) {
       {{{"max_tokens", 0}}, "max_tokens", "found 0, expected an integer from 1"},
       {{{"max_tokens", 2.5}}, "max_tokens", "found 2.5, expected an integer"},
       {{{"n", 9}}, "n", "found 9, expected an integer from 1 to 8"},
+      {{{"n", 5000}}, "n", "found 5000, expected an integer from 1 to 8"},
+      {{{"n", 0}}, "n", "found 0, expected an integer from 1 to 8"},
       {{{"seed", -2}}, "seed", "found -2, expected an integer from -1 to 18446744073709551615"},
       {{{"seed", 1}, {"seq_seed", 2}}, "seq_seed", "found 2, expected the value of seed"},
       {{{"repetition_penalty", 1.1}, {"repeat_penalty", 1.2}}, "repeat_penalty", "the value of repetition_penalty"},

@@ -66,7 +66,7 @@ constexpr std::array kFields = std::to_array<FieldSpec>({
     {"logit_bias", FieldType::kObject, kBoth, 0, 4096},
     {"seed", FieldType::kInt, kBoth, -1, kAnySeed},
     {"seq_seed", FieldType::kInt, kBoth, -1, kAnySeed},
-    {"n", FieldType::kInt, kBoth, 1, 1024},
+    {"n", FieldType::kInt, kBoth, 1},
 
     // Where an answer ends.
     {"max_tokens", FieldType::kInt, kChat, 1, kManyTokens},
@@ -242,7 +242,7 @@ const FieldSpec* find_field(std::string_view name, Endpoint endpoint) {
 std::span<const FieldSpec> request_fields() { return kFields; }
 
 std::string shown(const Json& value) {
-  if (value.is_object()) return "an object";
+  if (value.is_object()) return fmt::format("an object of {}", value.size());
   if (value.is_array()) return fmt::format("a list of {}", value.size());
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
@@ -251,11 +251,16 @@ std::string shown(const Json& value) {
   return value.dump();
 }
 
-std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, std::vector<std::string>* not_used) {
+std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, int max_choices,
+                                     std::vector<std::string>* not_used) {
   for (const auto& [name, value] : body.items()) {
     if (value.is_null()) continue;
     const FieldSpec* field = find_field(name, endpoint);
-    if (field == nullptr || field->use == FieldUse::kIgnored) {
+    if (field != nullptr && name == "n") {
+      FieldSpec limited = *field;
+      limited.max = max_choices;
+      if (!fits(limited, value)) return bad_field(name, shown(value), expected(limited));
+    } else if (field == nullptr || field->use == FieldUse::kIgnored) {
       if (not_used->size() < kMostIgnored) not_used->push_back(printable(name));
     } else if (field->use == FieldUse::kRefused) {
       if (field->neutral == "null" || value != Json::parse(field->neutral)) {

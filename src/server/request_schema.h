@@ -50,9 +50,9 @@ std::span<const FieldSpec> request_fields();
 
 inline constexpr size_t kMostIgnored = 32;  // names that are told
 
-// The first thing wrong with the fields of `body`, which must be an object. A null counts as absent. `ignored` gets the
-// names of fields that were not looked at.
-std::optional<ApiError> check_fields(const nlohmann::ordered_json& body, Endpoint endpoint,
+// The first thing wrong with the fields of `body`, which must be an object. A null counts as absent. `n` is at most
+// `max_choices`: it is the server's limit, or the key's. `ignored` gets the names of fields that were not looked at.
+std::optional<ApiError> check_fields(const nlohmann::ordered_json& body, Endpoint endpoint, int max_choices,
                                      std::vector<std::string>* ignored);
 
 // A value as messages show it, short.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -21,11 +22,16 @@ constexpr std::string_view kLivePath = "/health/live";
 constexpr std::string_view kReadyPath = "/health/ready";
 constexpr std::string_view kConfigPath = "/api/v1/config";
 constexpr size_t kMaxConfigBytes = 64 << 10;
+constexpr size_t kLongBody = 64 << 10;  // takes milliseconds to read and tokenise, or seconds
 constexpr auto kDrainLook = std::chrono::milliseconds(20);
 constexpr auto kLastWrites = std::chrono::seconds(5);
 
 enum class Right { kNone, kKey, kMetrics, kAdmin };
 enum class Task { kAtOnce, kChat, kCompletions, kEmbeddings, kTokenize, kDetokenize, kApplyTemplate };
+
+ApiError shutting_down() {
+  return {.status = 503, .message = "the server is shutting down", .code = "shutting_down", .retry_after_s = 5};
+}
 
 // An id of the caller's that may stand in a header and a log line.
 bool usable_id(std::string_view id) {
@@ -53,6 +59,9 @@ struct Service::Job {
   std::shared_ptr<HttpExchange> exchange;
   std::shared_ptr<const ServedModel> model;
   bool closed = false;
+  std::atomic<bool> taken = false;  // by the thread that prepares it, or by the client's going
+
+  void drop_body() { std::string().swap(body); }
 };
 
 // The route of this path, for this method if there is one.
@@ -108,10 +117,9 @@ void Service::drain(std::chrono::milliseconds patience, std::function<void()> do
     drained_ = std::move(done);
     drain_deadline_ = std::chrono::steady_clock::now() + patience + kLastWrites;
     http_.after(patience, [this] {
+      patience_over_ = true;
       for (const auto& [number, weak] : std::map(running_)) {
-        if (const auto call = weak.lock()) {
-          call->stop({.status = 503, .message = "the server is shutting down", .code = "shutting_down"});
-        }
+        if (const auto call = weak.lock()) call->stop(shutting_down());
       }
     });
     report_if_drained();
@@ -163,10 +171,7 @@ std::optional<ApiError> Service::check_caller(const HttpHead& head, const Route&
     }
   }
   if (route.task == Task::kAtOnce) return std::nullopt;
-  if (draining_) {
-    return ApiError{
-        .status = 503, .message = "the server is shutting down", .code = "shutting_down", .retry_after_s = 5};
-  }
+  if (draining_) return shutting_down();
   if (!model_) {
     return ApiError{.status = 503, .message = "the model is still loading", .code = "loading", .retry_after_s = 1};
   }
@@ -256,8 +261,12 @@ void Service::start_job(std::shared_ptr<Job> job) {
   auto error = uses_[job->caller.key].enter(*job->caller.key, KeyUse::Clock::now());
   if (!error) {
     running_[job->number];
-    job->exchange->on_closed = [job] { job->closed = true; };
-    if (work_.push([this, job] { work_safely(job); })) return;
+    // Bodies of those who went must not pile up behind the one that is being prepared.
+    job->exchange->on_closed = [job] {
+      job->closed = true;
+      if (!job->taken.exchange(true)) job->drop_body();
+    };
+    if (work_.push([this, job] { work_safely(job); }, job->body.size() > kLongBody)) return;
     job_done(*job);
     error = ApiError{.status = 503, .message = "too many requests wait; try again soon", .retry_after_s = 1};
   }
@@ -269,6 +278,10 @@ void Service::start_job(std::shared_ptr<Job> job) {
 
 // Worker thread. What work_on() does not expect ends its request, and nothing else.
 void Service::work_safely(const std::shared_ptr<Job>& job) {
+  if (job->taken.exchange(true)) {
+    http_.post([this, job] { job_done(*job); });
+    return;
+  }
   std::string why = "an unknown exception";
   try {
     return work_on(job);
@@ -288,7 +301,7 @@ void Service::work_on(const std::shared_ptr<Job>& job) {
   };
   if (job->task == Task::kChat || job->task == Task::kCompletions) {
     auto prepared = prepare_generation(model, options_.names, job->caller, job->body, job->task == Task::kChat);
-    job->body = {};
+    job->drop_body();
     if (auto* error = std::get_if<ApiError>(&prepared)) return fail(std::move(*error));
     auto ready = std::make_shared<PreparedGeneration>(std::move(std::get<PreparedGeneration>(prepared)));
     http_.post([this, job, ready] {
@@ -301,7 +314,7 @@ void Service::work_on(const std::shared_ptr<Job>& job) {
   }
   if (job->task == Task::kEmbeddings) {
     auto prepared = prepare_embedding(model, options_.names, job->caller, job->body);
-    job->body = {};
+    job->drop_body();
     if (auto* error = std::get_if<ApiError>(&prepared)) return fail(std::move(*error));
     auto ready = std::make_shared<PreparedEmbedding>(std::move(std::get<PreparedEmbedding>(prepared)));
     http_.post([this, job, ready] {
@@ -337,6 +350,7 @@ void Service::launch(const std::shared_ptr<Job>& job, std::shared_ptr<EngineCall
   if (job->closed) return job_done(*job);
   running_[job->number] = call;
   call->start(std::move(requests));
+  if (patience_over_) call->stop(shutting_down());
 }
 
 void Service::job_failed(const std::shared_ptr<Job>& job, const ApiError& error) {
@@ -370,7 +384,7 @@ HttpResponse Service::page(const HttpHead& head, std::string_view) {
 HttpResponse Service::health(const HttpHead& head, std::string_view) {
   const bool only_live = head.path == kLivePath;
   if (!only_live && draining_) {
-    return error_response({.status = 503, .message = "the server is shutting down", .code = "shutting_down"});
+    return error_response(shutting_down());
   }
   if (!only_live && !model_) {
     return error_response({.status = 503, .message = "the model is still loading", .code = "loading"});

@@ -79,6 +79,7 @@ class Service final : public HttpHandler {
   Metrics metrics_;
   std::shared_ptr<const ServedModel> model_;
   bool draining_ = false;
+  bool patience_over_ = false;  // what runs was told to end
   std::function<void()> drained_;
   std::chrono::steady_clock::time_point drain_deadline_;  // then nobody is waited for who does not read his answer
   std::map<const ApiKey*, KeyUse> uses_;

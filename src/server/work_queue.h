@@ -1,5 +1,5 @@
-// WorkQueue: a few threads for what would hold up the network thread: parsing, templates, tokenizing. push() from any
-// thread.
+// WorkQueue: what takes too long for the network thread, in the order it came, on a few threads. Long work has one
+// thread that prefers it, and the others do none of it, so that short work never waits for long. Any thread may push.
 #pragma once
 
 #include <condition_variable>
@@ -13,19 +13,22 @@ namespace dspark {
 
 class WorkQueue {
  public:
+  // At least two threads.
   WorkQueue(int threads, size_t max_waiting);
-  ~WorkQueue();  // finishes what runs, drops what waits
+  // What has not begun is dropped.
+  ~WorkQueue();
 
   // False if too much waits already.
-  bool push(std::function<void()> work);
+  bool push(std::function<void()> work, bool takes_long);
 
  private:
-  void run();
+  void run(bool long_first);
 
   const size_t max_waiting_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<std::function<void()>> waiting_;
+  std::deque<std::function<void()>> short_;
+  std::deque<std::function<void()>> long_;
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };
