@@ -2,6 +2,7 @@
 // Blocking, any thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -15,8 +16,11 @@ inline constexpr int64_t kMaxDocumentBytes = int64_t{16} << 20;
 // Texts to be tokenised, scored, answered or trained on.
 inline constexpr int64_t kMaxTextBytes = int64_t{256} << 20;
 
-// The bytes of a file or pipe. kNotFound if it cannot be opened or read, kCorrupt beyond `max_bytes`.
+// The bytes of a file or pipe. kNotFound if it cannot be opened or read, or is a named pipe into which nobody begins to
+// write within kPipePatience; kCorrupt beyond `max_bytes`.
 Result<std::string> read_file(const std::string& path, int64_t max_bytes);
+
+inline constexpr std::chrono::milliseconds kPipePatience{3'000};
 
 // The same of a stream that is open; `name` is for messages.
 Result<std::string> read_stream(std::FILE* stream, const std::string& name, int64_t max_bytes);

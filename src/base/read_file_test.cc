@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 namespace dspark {
 namespace {
@@ -38,6 +42,23 @@ TEST(ReadFile, MissingFileAndFolderAreNamed) {
     EXPECT_EQ(failed.error().code, ErrorCode::kNotFound);
     EXPECT_THAT(failed.error().message, HasSubstr(path));
   }
+}
+
+TEST(ReadFile, APipeIsReadToItsEndAndNotWaitedForWithoutAWriter) {
+  const std::string path = ::testing::TempDir() + "/dspark_read_pipe";
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const auto alone = read_file(path, 1000);
+  ASSERT_FALSE(alone.ok());
+  EXPECT_THAT(alone.error().message, HasSubstr("a pipe into which nobody writes"));
+  const std::string text(300'000, 'x');
+  std::thread writer([&] { std::ofstream(path) << text; });
+  EXPECT_EQ(read_file(path, kMaxDocumentBytes).value(), text);
+  writer.join();
+  std::thread silent([&] { std::ofstream opened(path); });
+  EXPECT_EQ(read_file(path, 1000).value(), "");
+  silent.join();
+  std::filesystem::remove(path);
 }
 
 }  // namespace

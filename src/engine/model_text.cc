@@ -57,6 +57,27 @@ Result<std::string> template_from_config(const HfFolder& folder) {
   return make_error(ErrorCode::kCorrupt, "{}: 'chat_template' is neither a text nor a list with a 'default'", name);
 }
 
+// generation_config.json names one or several tokens that end an answer, besides those that the tokenizer knows. Ids
+// beyond the tokenizer's are never drawn.
+Status add_configured_ends(const HfFolder& folder, TokenizerSpec* spec) {
+  if (folder.generation_config_json().empty()) return Ok{};
+  constexpr std::string_view kKey = "eos_token_id";
+  const std::string name = folder.path() + "/generation_config.json";
+  DSPARK_TRY(const nlohmann::json config, parse_json(folder.generation_config_json(), name));
+  if (!config.is_object()) return make_error(ErrorCode::kCorrupt, "{}: no JSON object, expected one", name);
+  std::vector<int32_t> ends;
+  if (const auto found = config.find(kKey); found != config.end() && found->is_array()) {
+    DSPARK_TRY(ends, json_require<std::vector<int32_t>>(config, kKey, name));
+  } else {
+    DSPARK_TRY(const int32_t end, json_get_or<int32_t>(config, kKey, -1, name));
+    ends = {end};
+  }
+  for (const int32_t end : ends) {
+    if (end >= 0 && static_cast<size_t>(end) < spec->tokens.size()) spec->end_of_generation.push_back(end);
+  }
+  return Ok{};
+}
+
 Result<Tokenizer> tokenizer_of(Result<TokenizerSpec> spec) {
   if (!spec.ok()) return spec.error();
   return Tokenizer::create(std::move(spec).value());
@@ -80,8 +101,10 @@ Result<Tokenizer> load_tokenizer(const ModelFile& file) {
     return make_error(ErrorCode::kNotFound, "{}: no tokenizer.json; add the one published with the model",
                       folder.path());
   }
-  return of_file(folder.path(),
-                 tokenizer_of(tokenizer_spec_from_json(folder.tokenizer_json(), folder.tokenizer_config_json())));
+  DSPARK_TRY(TokenizerSpec spec,
+             of_file(folder.path(), tokenizer_spec_from_json(folder.tokenizer_json(), folder.tokenizer_config_json())));
+  DSPARK_RETURN_IF_ERROR(add_configured_ends(folder, &spec));
+  return of_file(folder.path(), Tokenizer::create(std::move(spec)));
 }
 
 Result<ChatTemplate> load_chat_template(const ModelFile& file) {

@@ -15,11 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The mapped file, or an empty one if it does not exist.
+// The mapped file, or an empty one if there is nothing of this name.
 Result<MappedFile> open_optional(const fs::path& path) {
-  auto file = MappedFile::open(path);
-  if (!file.ok() && file.error().code == ErrorCode::kNotFound) return MappedFile();
-  return file;
+  std::error_code error;
+  if (fs::symlink_status(path, error).type() == fs::file_type::not_found) return MappedFile();
+  return MappedFile::open(path);
 }
 
 // Names of all *.safetensors in the folder, sorted.
@@ -96,6 +96,7 @@ std::vector<const MappedFile*> HfFolder::identity_files() const {
   std::vector<const MappedFile*> files = {&config_file_, &tokenizer_, &tokenizer_config_};
   const auto weights = TensorSource::identity_files();
   files.insert(files.end(), weights.begin(), weights.end());
+  if (!generation_config_.bytes().empty()) files.push_back(&generation_config_);
   return files;
 }
 

@@ -23,7 +23,8 @@ class HfFolder : public TensorSource {
   // The path of config.json, for messages.
   std::string config_name() const { return path_ + "/config.json"; }
 
-  // config.json, tokenizer.json and tokenizer_config.json (an empty file where there is none), then the weights.
+  // config.json, tokenizer.json and tokenizer_config.json (an empty file where there is none), then the weights, then
+  // generation_config.json if there is one.
   std::vector<const MappedFile*> identity_files() const override;
 
   // The files' texts, unchecked; empty where there is no such file.
