@@ -3,8 +3,10 @@
 
 Fails if resident memory grows by more than 2 % over the second half of the run, if a request is stuck, if an answer to
 the same question ever differs, or if the KV cache's accounting is not closed.
-Usage: scripts/soak.py [--seconds 600] [--clients 96] [--command build/dspark] [--model MODEL]
-With a build of `make tsan` or `make asan` as --command, --no-memory leaves out the check of resident memory.
+Usage: scripts/soak.py [--seconds 600] [--clients 96] [--command build/dspark] [--model MODEL] [--memory SIZE] [--flags ...]
+With a build of `make tsan` or `make asan` as --command, --no-memory leaves out the check of resident memory. The real
+model needs about 150 MB besides --memory, and a context that fits in it:
+--model smollm2-135m --memory 256MiB --flags="--context 2048"
 """
 import argparse
 import asyncio
@@ -12,6 +14,7 @@ import json
 import pathlib
 import random
 import statistics
+import subprocess
 import sys
 import time
 
@@ -109,13 +112,19 @@ def main():
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--clients", type=int, default=96)
     parser.add_argument("--command", default=str(ROOT / "build/dspark"))
-    parser.add_argument("--model", default=str(serving.TINY), help="a small model stresses the server most")
+    parser.add_argument("--model", default=str(serving.TINY), help="path or name; a small model stresses the server most")
     parser.add_argument("--memory", default="8MiB", help="KV memory; little, so that it is evicted and preempted")
+    parser.add_argument("--flags", default="", help="more flags of dspark serve")
     parser.add_argument("--no-memory", action="store_true", help="do not judge resident memory")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     samples = []
-    with serving.Server(args.command, "--cache-prealloc-ratio", "1", model=args.model, memory=args.memory) as server:
+    model = args.model
+    if not pathlib.Path(model).exists():
+        model = subprocess.run([args.command, "models", "--path", model], check=True, capture_output=True,
+                               text=True).stdout.strip()
+    with serving.Server(args.command, "--cache-prealloc-ratio", "1", *args.flags.split(), model=model,
+                        memory=args.memory) as server:
         soak = asyncio.run(run(server, args, samples))
         cache = server.wait_until_idle(seconds=300)
         preemptions = server.metric("vllm:num_preemptions_total")
