@@ -70,17 +70,22 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// Starts `command` with output into `log`; the process id.
+// Starts `command` in a process group of its own, so that what it starts in turn (python3 may be a script) can be ended
+// with it; output goes into `log`. The process id.
 Result<pid_t> start(std::vector<std::string> command, const std::string& temporary, const std::string& log) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   auto environment = environment_with_tmpdir(temporary);
   pid_t pid = -1;
-  const int error =
-      posix_spawnp(&pid, command[0].c_str(), &actions, nullptr, pointers(command).data(), pointers(environment).data());
+  const int error = posix_spawnp(&pid, command[0].c_str(), &actions, &attributes, pointers(command).data(),
+                                 pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return pid;
   return make_error(ErrorCode::kInternal, "cannot start {}: {}; install it (Debian: apt-get install python3-pip)",
@@ -95,7 +100,7 @@ std::optional<int> wait_for(pid_t pid, const fs::path& growing, int64_t total, c
     if (ended == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (ended < 0 && errno != EINTR) return 127;
     if (!report(progress, "downloading", std::min(bytes_below(growing), total), total)) {
-      ::kill(pid, SIGTERM);
+      ::kill(-pid, SIGTERM);
       ::waitpid(pid, &status, 0);
       return std::nullopt;
     }

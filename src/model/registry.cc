@@ -214,11 +214,33 @@ Result<UrlModel> parse_url(const ModelStore& store, std::string_view text) {
   return model;
 }
 
+// Beside a file whose SHA-256 was checked lies that sum, so that it is not computed at each start.
+std::string checked_name(const std::string& path) { return path + ".sha256"; }
+
+bool is_checked(const std::string& path, const Sha256Digest& expected) {
+  std::string line;
+  std::ifstream in(checked_name(path));
+  std::getline(in, line);
+  return line == to_hex(expected);
+}
+
 bool is_complete(const UrlModel& model) {
   return std::all_of(model.files.begin(), model.files.end(), [&](const std::string& file) {
     std::error_code error;
-    return fs::is_regular_file(model.folder + "/" + file, error);
+    const std::string path = model.folder + "/" + file;
+    return fs::is_regular_file(path, error) && (!model.sha256 || is_checked(path, *model.sha256));
   });
+}
+
+// Of a file that was fetched before, without a sum or with another.
+Status check_sum(const std::string& path, const std::string& url, const Sha256Digest& expected,
+                 const ReportProgress& progress) {
+  DSPARK_TRY(const Sha256Digest found, sha256_of_file(path, "checking", progress));
+  if (found == expected) return replace_file(checked_name(path), to_hex(expected) + "\n");
+  return make_error(ErrorCode::kCorrupt,
+                    "{}: SHA-256 of the file on this machine is {}, expected {}; delete {} to "
+                    "fetch it again",
+                    url_for_messages(url), to_hex(found), to_hex(expected), quote(path));
 }
 
 // Pages that say "please log in" come with status 200, too.
@@ -241,9 +263,13 @@ Result<std::string> pull_url(const ModelStore& store, const std::string& text, c
   for (size_t i = 0; i < model.urls.size(); ++i) {
     const std::string target = model.folder + "/" + model.files[i];
     std::error_code error;
-    if (fs::is_regular_file(target, error)) continue;
+    if (fs::is_regular_file(target, error)) {
+      if (model.sha256) DSPARK_RETURN_IF_ERROR(check_sum(target, model.urls[i], *model.sha256, progress));
+      continue;
+    }
     DSPARK_RETURN_IF_ERROR(fetch_url(model.urls[i], target, model.sha256, progress));
     DSPARK_RETURN_IF_ERROR(check_magic(target, model.urls[i]));
+    if (model.sha256) DSPARK_RETURN_IF_ERROR(replace_file(checked_name(target), to_hex(*model.sha256) + "\n"));
   }
   return first;
 }

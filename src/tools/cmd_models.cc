@@ -28,11 +28,11 @@ Result<ExitCode> cmd_models(const Invocation& call) {
   DSPARK_TRY(const ModelStore store, ModelStore::standard());
   if (call.settings.is_set<"path">()) return print_path(store, call.settings.get<"path">(), json);
 
-  std::string text = fmt::format("{:<16} {:>9}  {:<28} {:<10} {}\n", "NAME", "SIZE", "MODEL", "LICENCE", "PATH");
+  std::string text = fmt::format("{:<16} {:>9}  {:<28} {:<20} {}\n", "NAME", "SIZE", "MODEL", "LICENCE", "PATH");
   auto list = nlohmann::ordered_json::array();
   for (const KnownModel& known : store.known) {
     DSPARK_TRY(const auto path, find_model(store, known.name));
-    text += fmt::format("{:<16} {:>6.0f} MB  {:<28} {:<10} {}\n", known.name, static_cast<double>(known.bytes) / 1e6,
+    text += fmt::format("{:<16} {:>6.0f} MB  {:<28} {:<20} {}\n", known.name, static_cast<double>(known.bytes) / 1e6,
                         known.title, known.licence, path ? *path : "not fetched");
     list.push_back({{"name", known.name},
                     {"title", known.title},
