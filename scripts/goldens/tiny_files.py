@@ -142,9 +142,9 @@ def gguf_tensors(config: dict, tensors: dict[str, torch.Tensor]) -> dict[str, to
             continue
         if gemma and "norm" in name:
             x = x + 1
-        if config["model_type"] == "llama" and name.endswith("q_proj.weight"):
+        if config["model_type"] == "llama" and ".q_proj." in name:
             x = permute_rows(x, config["num_attention_heads"])
-        if config["model_type"] == "llama" and name.endswith("k_proj.weight"):
+        if config["model_type"] == "llama" and ".k_proj." in name:
             x = permute_rows(x, config["num_key_value_heads"])
         out[gguf_name(name, gemma)] = x
     for name, parts in experts.items():

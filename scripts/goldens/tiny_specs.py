@@ -83,6 +83,12 @@ SPECS = [
                 rope_scaling={"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                               "original_max_position_embeddings": 64, "rope_type": "llama3"}),
          hf_dtype=torch.bfloat16, gguf_shards=2),
+    # What few llamas have: biases of all four attention products, and linear scaling.
+    Spec("llama-bias",
+         common("llama", "LlamaForCausalLM", hidden_size=64, intermediate_size=40, num_attention_heads=2,
+                num_key_value_heads=1, attention_bias=True, tie_word_embeddings=True,
+                rope_scaling={"factor": 4.0, "rope_type": "linear"}),
+         hf_dtype=torch.bfloat16),
     Spec("qwen2",
          common("qwen2", "Qwen2ForCausalLM", hidden_size=96, intermediate_size=76, num_attention_heads=3,
                 num_key_value_heads=3, tie_word_embeddings=True, rms_norm_eps=1e-6, rope_theta=1000000.0,
@@ -134,7 +140,7 @@ def shapes(config: dict) -> dict[str, tuple]:
         out[p + "input_layernorm.weight"] = (hidden,)
         for name, rows, cols in (("q", q, hidden), ("k", kv, hidden), ("v", kv, hidden), ("o", hidden, q)):
             out[p + f"self_attn.{name}_proj.weight"] = (rows, cols)
-            if kind == "qwen2" and name != "o":
+            if (kind == "qwen2" and name != "o") or config["attention_bias"]:
                 out[p + f"self_attn.{name}_proj.bias"] = (rows,)
         if kind in ("qwen3", "qwen3_moe", "gemma3_text"):
             out[p + "self_attn.q_norm.weight"] = (hd,)

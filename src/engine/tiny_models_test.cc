@@ -33,11 +33,22 @@ struct Source {
 void PrintTo(const Source& source, std::ostream* out) { *out << source.model << "/" << source.file; }
 
 constexpr Source kFloatSources[] = {
-    {"llama", "llama.gguf"}, {"llama", "hf"},           {"llama3", "llama3-00001-of-00002.gguf"},
-    {"llama3", "hf"},        {"qwen2", "qwen2.gguf"},   {"qwen2", "hf"},
-    {"qwen3", "qwen3.gguf"}, {"qwen3", "hf"},           {"qwen3moe", "qwen3moe.gguf"},
-    {"qwen3moe", "hf"},      {"qwen3moe-nonorm", "hf"}, {"gemma3", "gemma3.gguf"},
-    {"gemma3", "hf"},        {"gemma3-types", "hf"},
+    {"llama", "llama.gguf"},
+    {"llama", "hf"},
+    {"llama3", "llama3-00001-of-00002.gguf"},
+    {"llama3", "hf"},
+    {"llama-bias", "llama-bias.gguf"},
+    {"llama-bias", "hf"},
+    {"qwen2", "qwen2.gguf"},
+    {"qwen2", "hf"},
+    {"qwen3", "qwen3.gguf"},
+    {"qwen3", "hf"},
+    {"qwen3moe", "qwen3moe.gguf"},
+    {"qwen3moe", "hf"},
+    {"qwen3moe-nonorm", "hf"},
+    {"gemma3", "gemma3.gguf"},
+    {"gemma3", "hf"},
+    {"gemma3-types", "hf"},
 };
 
 std::unique_ptr<Runner> open_runner(const std::string& path, RunnerOptions options = {}) {
