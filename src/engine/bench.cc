@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/median.h"
 #include "engine/request_stream.h"
 #include "kernels/kernel_bench.h"
 
@@ -52,12 +53,6 @@ double run_ms(Runner& runner, std::span<const RunRow> rows, Status* status) {
   const auto start = Clock::now();
   if (auto out = runner.run(rows); !out.ok()) *status = out.error();
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 // Bytes that a step over `positions` positions of KV reads. Of the embedding only a row is read, unless it is the head.

@@ -28,10 +28,9 @@ double best_gmacs(ThreadPool& pool, int repeats, Fn fn) {
   return best;
 }
 
-constexpr int kRepeats = 15;
+constexpr int kPasses = 5;
+constexpr int kRepeats = 5;
 constexpr int kTokens = 12;  // whole tiles of every instruction set
-
-}  // namespace
 
 PeakRates measure_peak(ThreadPool& pool, Isa isa) {
   if (isa == Isa::kPortable) return {};
@@ -45,7 +44,7 @@ PeakRates measure_peak(ThreadPool& pool, Isa isa) {
   return {rate(loops.narrow), rate(loops.wide), rate(loops.floats)};
 }
 
-KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates& peak) {
+KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type) {
   const MatmulKernels& kernels = matmul_kernels(isa);
   const TypeKernels& table = kernels.types[static_cast<int>(type)];
   const int k = is_float(type) ? 256 : 768;
@@ -91,15 +90,12 @@ KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates
       return int64_t{rounds} * kTokens * strips * kStripRows * k;
     });
   };
-  KernelRate result = {type, 0.0, rate(false), 0.0};
+  KernelRate result = {type, 0.0, rate(false)};
   result.gmacs = table.unpack == nullptr ? result.packed_gmacs : rate(true);
-  const bool wide = type == DType::kQ8_0 || type == DType::kIQ4_NL || type == DType::kIQ4_XS;
-  const double top = is_float(type) ? peak.float_gmacs : wide ? peak.wide_gmacs : peak.narrow_gmacs;
-  result.peak_share = top > 0.0 ? result.gmacs / top : 0.0;
   return result;
 }
 
-namespace {
+void keep_best(double& best, double found) { best = std::max(best, found); }
 
 // Nanoseconds of one call: best of `kRepeats`, the two contestants in turn.
 template <class A, class B>
@@ -119,6 +115,30 @@ OrderPrice compare(std::string kernel, A ordered, B unordered) {
 }
 
 }  // namespace
+
+double PeakRates::of(DType type) const {
+  if (is_float(type)) return float_gmacs;
+  const bool is_wide = type == DType::kQ8_0 || type == DType::kIQ4_NL || type == DType::kIQ4_XS;
+  return is_wide ? wide_gmacs : narrow_gmacs;
+}
+
+KernelRates measure_kernels(ThreadPool& pool, Isa isa, const std::function<void(int done, int total)>& progress) {
+  KernelRates best;
+  for (int i = 0; i < kDTypeCount; ++i) best.types.push_back({static_cast<DType>(i)});
+  for (int pass = 0; pass < kPasses; ++pass) {
+    for (KernelRate& kernel : best.types) {
+      const PeakRates peak = measure_peak(pool, isa);
+      keep_best(best.peak.narrow_gmacs, peak.narrow_gmacs);
+      keep_best(best.peak.wide_gmacs, peak.wide_gmacs);
+      keep_best(best.peak.float_gmacs, peak.float_gmacs);
+      const KernelRate rate = measure_kernel(pool, isa, kernel.type);
+      keep_best(kernel.gmacs, rate.gmacs);
+      keep_best(kernel.packed_gmacs, rate.packed_gmacs);
+      progress(pass * kDTypeCount + static_cast<int>(kernel.type) + 1, kPasses * kDTypeCount);
+    }
+  }
+  return best;
+}
 
 std::vector<OrderPrice> measure_order_price() {
   if (!isa_supported(Isa::kAvx2)) return {};

@@ -2,6 +2,7 @@
 // registers, the bandwidth of memory, and the price of determinism. Not used by the engine.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,19 +15,27 @@ namespace dspark {
 
 // Register-only loops of the multiply and add that a kernel is built from, all threads, in 1e9 multiply-adds a second.
 struct PeakRates {
-  double narrow_gmacs;  // AVX2: vpmaddubsw + vpaddw; AVX-512: vpdpbusd
-  double wide_gmacs;    // AVX2: vpmaddwd + vpaddd; AVX-512: vpdpbusd
-  double float_gmacs;   // fused multiply-add
+  double narrow_gmacs = 0.0;  // AVX2: vpmaddubsw + vpaddw; AVX-512: vpdpbusd
+  double wide_gmacs = 0.0;    // AVX2: vpmaddwd + vpaddd; AVX-512: vpdpbusd
+  double float_gmacs = 0.0;   // fused multiply-add
+
+  // That of the instructions which the kernel of `type` is built from.
+  double of(DType type) const;
 };
-PeakRates measure_peak(ThreadPool& pool, Isa isa);
 
 struct KernelRate {
   DType type;
-  double gmacs;         // tiles on an unpacked strip, all in L1
-  double packed_gmacs;  // decoding the packed strip for every tile
-  double peak_share;    // of the peak of its own instructions
+  double gmacs = 0.0;         // tiles on an unpacked strip, all in L1
+  double packed_gmacs = 0.0;  // decoding the packed strip for every tile
 };
-KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type, const PeakRates& peak);
+
+// The best of several passes over all types, with the peaks measured anew before each: a clock that others drive up and
+// down must not make a share of the peak look good or bad.
+struct KernelRates {
+  PeakRates peak;                 // zero for portable code, which has no such loops
+  std::vector<KernelRate> types;  // all, in the order of DType
+};
+KernelRates measure_kernels(ThreadPool& pool, Isa isa, const std::function<void(int done, int total)>& progress);
 
 // What the fixed order of sums costs: our kernel against the fastest variant that may add in any order
 // (free_order.h), one thread, on data in cache. Empty without AVX2.

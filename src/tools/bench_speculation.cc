@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/median.h"
 #include "base/sha256.h"
 #include "engine/request_stream.h"
 #include "tools/compute.h"
@@ -122,8 +123,7 @@ std::string cell_text(const Cell& cell, const std::string& mode, const ordered_j
   const auto median_of = [&](const char* key) {
     std::vector<double> values;
     for (const auto& round : rounds) values.push_back(round[key].get<double>());
-    std::ranges::sort(values);
-    return values[values.size() / 2];
+    return median(std::move(values));
   };
   return fmt::format("{:<12} {:>7} {:<8} {:>8.0f} {:>8.1f} {:>6.2f} {:>8.3f} {:>8.3f}\n", cell.set->name, cell.clients,
                      mode, median_of("tokens_per_second"), median_of("user_tokens_per_second"),

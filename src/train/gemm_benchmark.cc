@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/median.h"
+
 namespace {
 
 struct Contender {
@@ -45,11 +47,6 @@ void add_openblas(int threads, std::vector<Contender>* all) {
          constexpr int kRowMajor = 101, kNo = 111, kTransposed = 112;
          sgemm(kRowMajor, kNo, kTransposed, m, n, k, 1.0f, a, k, b, k, 0.0f, c, n);
        }});
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace
