@@ -13,11 +13,10 @@
 namespace dspark {
 namespace {
 
-// The JSON in a file, its keys in order. It is checked by parse_json first.
+// The JSON in a file, its keys in order.
 Result<nlohmann::ordered_json> read_json(const std::string& path) {
   DSPARK_TRY(const std::string text, read_input(path, kMaxDocumentBytes));
-  DSPARK_TRY([[maybe_unused]] const nlohmann::json checked, parse_json(text, input_name(path)));
-  return nlohmann::ordered_json::parse(text);
+  return parse_ordered_json(text, input_name(path));
 }
 
 // The model's own template with the texts of its BOS and EOS in `input`.

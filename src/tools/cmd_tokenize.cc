@@ -19,9 +19,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // The numbers in `text`, whatever stands between them (lines, commas, a JSON list), or what `tokenize --json` printed.
 Result<std::vector<int32_t>> parse_ids(std::string_view text, const std::string& source, int32_t size) {
   constexpr std::string_view kJsonStart = "{\"tokens\":";
-  if (text.starts_with(kJsonStart)) {
-    return parse_ids(text.substr(kJsonStart.size(), text.rfind('}')), source, size);
-  }
+  if (text.starts_with(kJsonStart)) text.remove_prefix(kJsonStart.size());
   std::vector<int32_t> ids;
   for (size_t i = 0; i < text.size();) {
     if (!is_digit(text[i])) {
