@@ -196,6 +196,34 @@ class Inspect(unittest.TestCase):
         wide = json.loads(dspark("inspect", "--json", "--kv-type", "f32", folder).stdout)
         self.assertEqual(wide["runs_as"]["kv_bytes_per_position"], 2 * 32 * 2 * 4)
 
+    def test_what_becomes_of_each_tensor_when_quantised(self):
+        def uses_in(name):
+            model = json.loads(dspark("inspect", "--json", "--quantize", "q4_k", MODELS / name).stdout)
+            return {tensor["name"]: tensor["use"] for tensor in model["tensors"]}
+        uses = uses_in("qwen3moe/hf")
+        self.assertEqual(uses["model.layers.0.self_attn.q_proj.weight"], "matrix, becomes q5_0")  # rows of 64
+        self.assertEqual(uses["model.layers.0.mlp.gate.weight"], "matrix, float activations")  # a router
+        uses = uses_in("quant/hf")
+        self.assertEqual(uses["model.layers.0.self_attn.q_proj.weight"], "matrix, becomes q4_k")  # rows of 256
+        self.assertEqual(uses["model.layers.0.mlp.down_proj.weight"], "matrix, becomes q5_0")  # rows of 96
+        self.assertEqual(uses["model.norm.weight"], "floats")
+
+    def test_says_why_a_model_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "llama"
+            shutil.copytree(MODELS / "llama/hf", model)
+            config = json.loads((model / "config.json").read_text())
+            for changes, message in (({"architectures": ["NewForCausalLM"]}, "is not supported; known: LlamaForCausalLM"),
+                                     ({"rms_norm_eps": 2.0}, "norm epsilon 2"),
+                                     ({"hidden_act": "relu"}, "activation 'relu'")):
+                (model / "config.json").write_text(json.dumps(config | changes))
+                done = dspark("inspect", "--json", model)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(message, json.loads(done.stdout)["refused"])
+                done = dspark("run", "-m", model, "-p", "x")
+                self.assertIn(message.encode(), done.stderr)
+                self.assertIn(done.returncode, (3, 4))
+
     def test_text_lists_every_tensor(self):
         path = MODELS / "quant/quant-q4_k.gguf"
         names = [tensor["name"] for tensor in json.loads(dspark("inspect", "--json", path).stdout)["tensors"]]
@@ -225,7 +253,7 @@ class Tokenize(unittest.TestCase):
         self.assertGreater(len(self.tokens(b"<|im_end|>", "--no-parse-special")), 1)
 
     def test_wrong_ids(self):
-        for ids in ("283", "99999999999999999999", "-1", "x"):
+        for ids in ("283", "99999999999999999999", "-1", "x", '{"tokens":' * 300000):
             done = dspark("tokenize", "-m", self.MODEL, "--detokenize", stdin=ids.encode())
             self.assertEqual((done.returncode, done.stdout), (2, b""))
             self.assertIn(b"standard input: ", done.stderr)
@@ -478,6 +506,18 @@ class Bench(unittest.TestCase):
         self.assertEqual((requests["requests"], requests["preemptions"]), (5, 0))
         self.assertGreaterEqual(requests["steps"], 1)
         self.assertGreater(self.bench("prefill", "--prompt-len", "20", "--repeats", "1")["tokens_per_second"], 0)
+
+    def test_kernels_are_all_there(self):
+        done = dspark("bench", "kernels", "--isa", "avx2", "--json")
+        if done.returncode == 4:
+            self.assertIn(b"avx2", done.stderr)  # not a machine to measure on
+            return
+        report = json.loads(done.stdout)
+        self.assertEqual(len(report["kernels"]), 15)
+        for kernel in report["kernels"]:
+            self.assertGreater(kernel["gmacs"], 0)
+            self.assertGreater(kernel["peak_share"], 0)
+        self.assertEqual(set(report["peak_gmacs"]), {"narrow", "wide", "float"})
 
 
 class ConvertDrafter(unittest.TestCase):

@@ -2,8 +2,10 @@
 #include "model/arch_common.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numbers>
 
 #include "base/exact_math.h"
@@ -52,6 +54,11 @@ Status read_hf_rope(const nlohmann::json& config, const std::string& name, Model
   const bool nested = config.contains("rope_parameters") && config["rope_parameters"].is_object();
   const nlohmann::json& base_holder = nested ? config["rope_parameters"] : config;
   if (base_holder.contains("full_attention")) return Ok{};  // one for each kind of layer: the architecture reads them
+  for (const nlohmann::json* holder : {&config, &base_holder}) {
+    DSPARK_TRY(const double part, json_get_or<double>(*holder, "partial_rotary_factor", 1.0, name));
+    if (part == 1.0) continue;
+    return make_error(ErrorCode::kUnsupported, "{}: 'partial_rotary_factor' is {}, expected 1", name, part);
+  }
   DSPARK_TRY(c->rope.base, json_get_or<double>(base_holder, "rope_theta", 10000.0, name));
   const nlohmann::json scaling = nested ? config["rope_parameters"] : config.value("rope_scaling", nlohmann::json());
   if (scaling.is_null()) return Ok{};
@@ -63,8 +70,8 @@ Status read_hf_rope(const nlohmann::json& config, const std::string& name, Model
     DSPARK_TRY(c->rope.scale, json_require<double>(scaling, "factor", name));
     return Ok{};
   }
-  return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'default', 'linear' or 'llama3'", name,
-                    type);
+  return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling {}, expected 'default', 'linear' or 'llama3'", name,
+                    quote(type));
 }
 
 // What a configuration may ask for that is not computed here. Left out, every answer would be another.
@@ -87,6 +94,25 @@ Status check_hf_features(const nlohmann::json& config, const std::string& name, 
     DSPARK_TRY(const bool asked, json_get_or<bool>(config, key, false, name));
     if (asked) return make_error(ErrorCode::kUnsupported, "{}: '{}' is true, expected false", name, key);
   }
+  return Ok{};
+}
+
+// The same of a GGUF file's keys.
+Status check_gguf_features(const GgufFile& file, const std::string& architecture) {
+  struct Neutral {
+    const char* key;
+    double value;
+  };
+  for (const auto& [suffix, neutral] : {Neutral{"final_logit_softcapping", 0.0}, Neutral{"attn_logit_softcapping", 0.0},
+                                        Neutral{"rope.scaling.attn_factor", 1.0}}) {
+    const std::string key = architecture + "." + suffix;
+    DSPARK_TRY(const double found, file.get_or<double>(key, neutral));
+    if (found == neutral) continue;
+    return make_error(ErrorCode::kUnsupported, "{}: {} is {}, expected {}", file.path(), key, found, neutral);
+  }
+  const std::string key = architecture + ".attention.causal";
+  DSPARK_TRY(const bool causal, file.get_or<bool>(key, true));
+  if (!causal) return make_error(ErrorCode::kUnsupported, "{}: {} is false, expected true", file.path(), key);
   return Ok{};
 }
 
@@ -133,22 +159,6 @@ constexpr TensorName kGate = {"blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gat
 constexpr TensorName kUp = {"blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"};
 constexpr TensorName kDown = {"blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"};
 constexpr TensorName kNoBias = {"", ""};
-constexpr TensorName kMlpBiases[] = {{"blk.{}.ffn_gate.bias", "model.layers.{}.mlp.gate_proj.bias"},
-                                     {"blk.{}.ffn_up.bias", "model.layers.{}.mlp.up_proj.bias"},
-                                     {"blk.{}.ffn_down.bias", "model.layers.{}.mlp.down_proj.bias"}};
-
-// As check_hf_features, of tensors.
-Status check_no_mlp_biases(const ModelConfig& config, const ModelFile& file) {
-  for (int i = 0; i < config.layers; ++i) {
-    for (const TensorName& bias : kMlpBiases) {
-      const std::string name = fmt::format(fmt::runtime(file.gguf() != nullptr ? bias.gguf : bias.hf), i);
-      if (!file.tensors().contains(name)) continue;
-      return make_error(ErrorCode::kUnsupported, "{}: has a tensor '{}', but biases of the MLP are not computed here",
-                        file.tensors().path(), name);
-    }
-  }
-  return Ok{};
-}
 
 // Undoes GGUF's order of llama's Q and K rows: there the pairs (i, i + dim / 2) of a head lie side by side.
 std::vector<int32_t> half_split_order(int heads, int head_dim) {
@@ -160,6 +170,29 @@ std::vector<int32_t> half_split_order(int heads, int head_dim) {
     }
   }
   return order;
+}
+
+// A tensor's name as TensorName writes it, "{}" for a number between dots, and those numbers: layer and expert.
+struct NumberedName {
+  std::string pattern;
+  std::vector<int32_t> numbers;
+};
+
+NumberedName numbered(std::string_view name) {
+  NumberedName out;
+  while (!name.empty()) {
+    const size_t end = std::min(name.find('.'), name.size());
+    const std::string_view part = name.substr(0, end);
+    int32_t number = 0;
+    const auto parsed = std::from_chars(part.data(), part.data() + part.size(), number);
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == part.data() + part.size() &&
+                           std::to_string(number) == part && number >= 0;  // "07" names no layer
+    if (is_number) out.numbers.push_back(number);
+    out.pattern += is_number ? "{}" : part == "{}" ? "?" : part;
+    if (end < name.size()) out.pattern += '.';
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  return out;
 }
 
 Status load_layer(const ModelConfig& c, WeightLoader& loader, const CommonTensors& which, int i, LayerWeights* out) {
@@ -218,12 +251,15 @@ Result<ModelConfig> read_gguf_shape(const GgufFile& file) {
   DSPARK_TRY(c.context, file.require<int32_t>(key("context_length")));
   DSPARK_TRY(c.norm_eps, file.require<float>(key("attention.layer_norm_rms_epsilon")));
   DSPARK_TRY(c.rope.base, file.get_or<double>(key("rope.freq_base"), 10000.0));
-  DSPARK_TRY(const std::string_view scaling, file.get_or<std::string_view>(key("rope.scaling.type"), "none"));
+  DSPARK_RETURN_IF_ERROR(check_gguf_features(file, c.architecture));
+  // A factor without a type is linear, as in llama.cpp; the second key is that of old files.
+  DSPARK_TRY(const std::string_view scaling, file.get_or<std::string_view>(key("rope.scaling.type"), "linear"));
   if (scaling == "linear") {
-    DSPARK_TRY(c.rope.scale, file.get_or<double>(key("rope.scaling.factor"), 1.0));
+    DSPARK_TRY(const double old_factor, file.get_or<double>(key("rope.scale_linear"), 1.0));
+    DSPARK_TRY(c.rope.scale, file.get_or<double>(key("rope.scaling.factor"), old_factor));
   } else if (scaling != "none") {
-    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'linear' or none", file.path(),
-                      scaling);
+    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling {}, expected 'linear' or 'none'", file.path(),
+                      quote(scaling));
   }
   if (const TensorInfo* factors = file.info("rope_freqs.weight"); factors != nullptr) {
     DSPARK_TRY(const TensorView view, file.find("rope_freqs.weight", {c.head_dim / 2}));
@@ -241,8 +277,42 @@ Result<ModelConfig> read_gguf_shape(const GgufFile& file) {
 Result<ModelConfig> read_common_config(const ModelFile& file) {
   DSPARK_TRY(ModelConfig config, file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf()));
   DSPARK_RETURN_IF_ERROR(check_shape(config, file.tensors().path()));
-  DSPARK_RETURN_IF_ERROR(check_no_mlp_biases(config, file));
   return config;
+}
+
+Status check_no_other_tensors(const ModelConfig& config, const ModelFile& file, const CommonTensors& which,
+                              std::initializer_list<TensorName> more) {
+  std::vector<TensorName> known = {kEmbedding,
+                                   kHead,
+                                   kFinalNorm,
+                                   kAttentionNorm,
+                                   kQ,
+                                   kQBias,
+                                   kK,
+                                   kKBias,
+                                   kV,
+                                   kVBias,
+                                   kOutput,
+                                   kOutputBias,
+                                   {"blk.{}.ffn_norm.weight", which.hf_ffn_norm}};
+  if (which.qk_norm) known.insert(known.end(), {kQNorm, kKNorm});
+  if (which.dense_mlp) known.insert(known.end(), {kGate, kUp, kDown});
+  known.insert(known.end(), more);
+  // Tables of RoPE: GGUF's is read with the configuration, those of old folders follow from it.
+  known.push_back({"rope_freqs.weight", "model.layers.{}.self_attn.rotary_emb.inv_freq"});
+  const int32_t limits[] = {config.layers, config.experts};
+  for (const TensorInfo& tensor : file.tensors().tensors()) {
+    const NumberedName name = numbered(tensor.name);
+    const bool is_known = std::ranges::any_of(
+        known, [&](const TensorName& one) { return name.pattern == (file.gguf() != nullptr ? one.gguf : one.hf); });
+    const bool is_there = name.numbers.size() <= std::size(limits) &&
+                          std::equal(name.numbers.begin(), name.numbers.end(), limits, std::less<>());
+    if (is_known && is_there) continue;
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: has a tensor {}, which this build does not compute in such a model; take a model without",
+                      file.tensors().path(), quote(tensor.name));
+  }
+  return Ok{};
 }
 
 Result<ModelWeights> load_common_weights(const ModelConfig& config, WeightLoader& loader, const CommonTensors& which) {

@@ -1,6 +1,7 @@
 // What the architecture files share: the numbers and tensors that every decoder of the llama line has. Loading thread.
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "model/config.h"
@@ -26,6 +27,11 @@ struct CommonTensors {
   bool qk_norm = false;
   const char* hf_ffn_norm = "model.layers.{}.post_attention_layernorm.weight";
 };
+
+// kUnsupported if the file has a tensor that is neither one of load_common_weights nor of `more`, or of a layer or
+// expert that is not there: a bias, say, without which every answer would be another.
+Status check_no_other_tensors(const ModelConfig& config, const ModelFile& file, const CommonTensors& which,
+                              std::initializer_list<TensorName> more = {});
 
 // Embedding, head, final norm, and for each layer attention, its norm, the MLP's norm and, if dense, the MLP.
 Result<ModelWeights> load_common_weights(const ModelConfig& config, WeightLoader& loader, const CommonTensors& which);

@@ -14,6 +14,8 @@ constexpr TensorName kPostAttention = {"blk.{}.post_attention_norm.weight",
                                        "model.layers.{}.post_attention_layernorm.weight"};
 constexpr TensorName kPostFfn = {"blk.{}.post_ffw_norm.weight", "model.layers.{}.post_feedforward_layernorm.weight"};
 
+constexpr CommonTensors kTensors = {.qk_norm = true, .hf_ffn_norm = "model.layers.{}.pre_feedforward_layernorm.weight"};
+
 // Every `period`-th layer has full attention.
 std::vector<bool> local_pattern(int layers, int period) {
   std::vector<bool> local;
@@ -41,7 +43,8 @@ Status read_nested_rope(const nlohmann::json& parameters, const char* kind, cons
   if (type == "linear") {
     DSPARK_TRY(rope->scale, json_require<double>(*found, "factor", name));
   } else if (type != "default") {
-    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling '{}', expected 'default' or 'linear'", name, type);
+    return make_error(ErrorCode::kUnsupported, "{}: RoPE scaling {}, expected 'default' or 'linear'", name,
+                      quote(type));
   }
   return Ok{};
 }
@@ -73,6 +76,10 @@ Status read_hf(const HfFolder& folder, ModelConfig* c) {
                         name, i, quote(types[i]));
     }
   }
+  if (config.contains("hidden_activation") && c->gate != Gate::kGeluTanh) {
+    return make_error(ErrorCode::kUnsupported, "{}: 'hidden_activation' is {}, expected \"gelu_pytorch_tanh\"", name,
+                      config["hidden_activation"].dump());
+  }
   DSPARK_TRY(const float scalar, json_get_or<float>(config, "query_pre_attn_scalar", float(c->head_dim), name));
   c->query_scale = 1.0f / std::sqrt(scalar);
   return Ok{};
@@ -80,6 +87,7 @@ Status read_hf(const HfFolder& folder, ModelConfig* c) {
 
 Result<ModelConfig> read_config(const ModelFile& file) {
   DSPARK_TRY(ModelConfig c, read_common_config(file));
+  DSPARK_RETURN_IF_ERROR(check_no_other_tensors(c, file, kTensors, {kPostAttention, kPostFfn}));
   DSPARK_RETURN_IF_ERROR(file.gguf() != nullptr ? read_gguf(*file.gguf(), &c) : read_hf(*file.hf(), &c));
   c.gate = Gate::kGeluTanh;
   c.embedding_scale = std::sqrt(static_cast<float>(c.hidden));
@@ -88,11 +96,9 @@ Result<ModelConfig> read_config(const ModelFile& file) {
 
 Result<ModelWeights> load_weights(const ModelConfig& c, WeightLoader& loader) {
   const float plus = loader.is_gguf() ? 0.0f : 1.0f;  // GGUF stores 1 + w
-  DSPARK_TRY(
-      ModelWeights weights,
-      load_common_weights(
-          c, loader,
-          {.norm_plus = plus, .qk_norm = true, .hf_ffn_norm = "model.layers.{}.pre_feedforward_layernorm.weight"}));
+  CommonTensors tensors = kTensors;
+  tensors.norm_plus = plus;
+  DSPARK_TRY(ModelWeights weights, load_common_weights(c, loader, tensors));
   for (int i = 0; i < c.layers; ++i) {
     LayerWeights& layer = weights.layers[static_cast<size_t>(i)];
     DSPARK_TRY(layer.post_attention_norm, loader.vector(kPostAttention, c.hidden, i, plus));

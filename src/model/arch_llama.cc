@@ -5,6 +5,12 @@
 namespace dspark {
 namespace {
 
+Result<ModelConfig> read_config(const ModelFile& file) {
+  DSPARK_TRY(ModelConfig config, read_common_config(file));
+  DSPARK_RETURN_IF_ERROR(check_no_other_tensors(config, file, {}));
+  return config;
+}
+
 Result<ModelWeights> load_weights(const ModelConfig& config, WeightLoader& loader) {
   return load_common_weights(config, loader, {.interleaved_qk = loader.is_gguf()});
 }
@@ -21,6 +27,6 @@ void layer(Step& step, const LayerWeights& weights) {
 
 }  // namespace
 
-const Architecture kLlama = {"llama", "LlamaForCausalLM", read_common_config, load_weights, layer};
+const Architecture kLlama = {"llama", "LlamaForCausalLM", read_config, load_weights, layer};
 
 }  // namespace dspark

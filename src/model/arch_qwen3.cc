@@ -5,8 +5,16 @@
 namespace dspark {
 namespace {
 
+constexpr CommonTensors kTensors = {.qk_norm = true};
+
+Result<ModelConfig> read_config(const ModelFile& file) {
+  DSPARK_TRY(ModelConfig config, read_common_config(file));
+  DSPARK_RETURN_IF_ERROR(check_no_other_tensors(config, file, kTensors));
+  return config;
+}
+
 Result<ModelWeights> load_weights(const ModelConfig& config, WeightLoader& loader) {
-  return load_common_weights(config, loader, {.qk_norm = true});
+  return load_common_weights(config, loader, kTensors);
 }
 
 void layer(Step& step, const LayerWeights& weights) {
@@ -21,6 +29,6 @@ void layer(Step& step, const LayerWeights& weights) {
 
 }  // namespace
 
-const Architecture kQwen3 = {"qwen3", "Qwen3ForCausalLM", read_common_config, load_weights, layer};
+const Architecture kQwen3 = {"qwen3", "Qwen3ForCausalLM", read_config, load_weights, layer};
 
 }  // namespace dspark

@@ -11,7 +11,9 @@ constexpr TensorName kGate = {"blk.{}.ffn_gate_exps.weight", "model.layers.{}.ml
 constexpr TensorName kUp = {"blk.{}.ffn_up_exps.weight", "model.layers.{}.mlp.experts.{}.up_proj.weight"};
 constexpr TensorName kDown = {"blk.{}.ffn_down_exps.weight", "model.layers.{}.mlp.experts.{}.down_proj.weight"};
 
-Result<ModelConfig> read_config(const ModelFile& file) {
+constexpr CommonTensors kTensors = {.dense_mlp = false, .qk_norm = true};
+
+Result<ModelConfig> read_numbers(const ModelFile& file) {
   DSPARK_TRY(ModelConfig c, read_common_config(file));
   if (file.gguf() != nullptr) {
     const GgufFile& gguf = *file.gguf();
@@ -35,6 +37,12 @@ Result<ModelConfig> read_config(const ModelFile& file) {
   return c;
 }
 
+Result<ModelConfig> read_config(const ModelFile& file) {
+  DSPARK_TRY(ModelConfig c, read_numbers(file));
+  DSPARK_RETURN_IF_ERROR(check_no_other_tensors(c, file, kTensors, {kRouter, kGate, kUp, kDown}));
+  return c;
+}
+
 Result<std::vector<PackedMatrix>> load_experts(const ModelConfig& c, WeightLoader& loader, const TensorName& name,
                                                int64_t rows, int64_t k, int layer) {
   if (loader.is_gguf()) return loader.stacked(name, c.experts, rows, k, layer);
@@ -47,7 +55,7 @@ Result<std::vector<PackedMatrix>> load_experts(const ModelConfig& c, WeightLoade
 }
 
 Result<ModelWeights> load_weights(const ModelConfig& c, WeightLoader& loader) {
-  DSPARK_TRY(ModelWeights weights, load_common_weights(c, loader, {.dense_mlp = false, .qk_norm = true}));
+  DSPARK_TRY(ModelWeights weights, load_common_weights(c, loader, kTensors));
   for (int i = 0; i < c.layers; ++i) {
     LayerWeights& layer = weights.layers[static_cast<size_t>(i)];
     DSPARK_TRY(layer.router.weights, loader.router(kRouter, c.experts, c.hidden, i));

@@ -5,17 +5,19 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "base/json.h"
 #include "base/read_file.h"
-#include "model/architecture.h"
 #include "model/gguf_writer.h"
+#include "model/read_config.h"
 
 namespace dspark {
 namespace {
 
-// What the architecture reads from a gemma3 file with these numbers, an embedding of 4 x 32 and another such tensor.
-Result<ModelConfig> read_gemma(int layers, int heads, const char* other = "other") {
+// What the architecture reads from a gemma3 file with these numbers, an embedding of 4 x 32, and what `add` adds.
+Result<ModelConfig> read_gemma(
+    int layers, int heads, const std::function<void(GgufWriter&)>& add = [](GgufWriter&) {}) {
   const std::string path = testing::TempDir() + "dspark_config.gguf";
   GgufWriter writer;
   writer.set("general.architecture", "gemma3");
@@ -27,13 +29,14 @@ Result<ModelConfig> read_gemma(int layers, int heads, const char* other = "other
   };
   for (const auto& [key, value] : numbers) writer.set(key, value);
   writer.set("gemma3.attention.layer_norm_rms_epsilon", 1e-6f);
+  add(writer);
   const int64_t shape[] = {4, 32};
-  for (const char* name : {"token_embd.weight", other}) writer.add_tensor(name, DType::kF32, shape);
+  writer.add_tensor("token_embd.weight", DType::kF32, shape);
   EXPECT_TRUE(writer.create(path).ok());
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(writer.write(std::vector<uint8_t>(4 * 32 * 4)).ok());
+  EXPECT_TRUE(writer.write(std::vector<uint8_t>(4 * 32 * 4)).ok());
   EXPECT_TRUE(writer.finish().ok());
   const ModelFile file = ModelFile::open(path).value();
-  return find_architecture(file).value()->read_config(file);
+  return read_model_config(file);
 }
 
 TEST(ModelConfig, NothingIsComputedFromAbsurdNumbers) {
@@ -59,23 +62,81 @@ std::string refusal(const std::string& model, const nlohmann::json& changes) {
   config.update(changes);
   std::ofstream(folder + "/config.json") << config;
   const ModelFile file = ModelFile::open(folder).value();
-  const auto read = find_architecture(file).value()->read_config(file);
+  const auto read = read_model_config(file);
   return read.ok() ? "" : read.error().message;
 }
 
-TEST(ModelConfig, WhatIsNotComputedIsRefused) {
+TEST(ModelConfig, WhatFoldersAskForAndIsNotComputedIsRefused) {
+  struct Case {
+    const char* model;
+    nlohmann::json changes;
+    const char* message;  // "" for what is computed, or asks for nothing
+  };
+  const auto rope = [](const char* type) { return nlohmann::json{{"rope_type", type}, {"factor", 4.0}}; };
+  const nlohmann::json old_yarn = {{"type", "yarn"}, {"factor", 4.0}};
+  const nlohmann::json nested = {{"full_attention", {{"rope_theta", 1e6}, {"rope_type", "yarn"}, {"factor", 8.0}}}};
+  const nlohmann::json half = {{"rope_theta", 1e4}, {"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
+  const Case cases[] = {
+      {"llama", nlohmann::json::object(), ""},
+      {"llama", {{"hidden_act", "swish"}, {"quantization_config", nullptr}, {"partial_rotary_factor", 1.0}}, ""},
+      {"llama", {{"hidden_act", "relu"}}, "activation 'relu', expected 'silu'"},
+      {"llama", {{"quantization_config", {{"bits", 4}}}}, "has 'quantization_config'"},
+      {"llama", {{"partial_rotary_factor", 0.5}}, "'partial_rotary_factor' is 0.5, expected 1"},
+      {"llama", {{"rope_parameters", half}}, "'partial_rotary_factor' is 0.5, expected 1"},
+      {"llama", {{"rope_scaling", 5}}, "expected an object"},
+      {"llama", {{"rope_scaling", rope("linear")}}, ""},
+      {"llama", {{"rope_scaling", rope("dynamic")}}, "RoPE scaling 'dynamic', expected 'default', 'linear' or"},
+      {"llama", {{"rope_scaling", rope("longrope")}}, "RoPE scaling 'longrope'"},
+      {"llama", {{"rope_scaling", rope("llama3")}}, "low_freq_factor"},
+      {"llama", {{"rope_parameters", rope("yarn")}}, "RoPE scaling 'yarn'"},
+      {"qwen3", {{"rope_scaling", old_yarn}}, "RoPE scaling 'yarn'"},
+      {"qwen2", {{"use_sliding_window", true}}, "'use_sliding_window' is true"},
+      {"qwen3moe", {{"mlp_only_layers", {0}}}, "some layers are dense"},
+      {"qwen3moe", {{"decoder_sparse_step", 2}}, "some layers are dense"},
+      {"gemma3", {{"use_bidirectional_attention", true}}, "'use_bidirectional_attention' is true"},
+      {"gemma3", {{"final_logit_softcapping", 30.0}}, "has 'final_logit_softcapping'"},
+      {"gemma3", {{"attn_logit_softcapping", 50.0}}, "has 'attn_logit_softcapping'"},
+      {"gemma3", {{"hidden_activation", "silu"}}, "'hidden_activation' is \"silu\""},
+      {"gemma3", {{"rope_parameters", nested}}, "RoPE scaling 'yarn', expected 'default' or 'linear'"},
+      {"gemma3", {{"layer_types", nlohmann::json::array({"chunked_attention"})}}, "1 layer_types, expected 7"},
+      {"gemma3-types",
+       {{"layer_types", {"chunked_attention", "full_attention", "full_attention"}}},
+       "layer_types[0] is 'chunked_attention'"},
+  };
+  for (const Case& one : cases) {
+    const std::string found = refusal(one.model, one.changes);
+    if (*one.message == 0) {
+      EXPECT_EQ(found, "") << one.changes;
+    } else {
+      EXPECT_THAT(found, testing::HasSubstr(one.message)) << one.changes;
+    }
+  }
+}
+
+TEST(ModelConfig, WhatGgufFilesAskForAndIsNotComputedIsRefused) {
+  const auto with = [](auto key, auto value) {
+    const auto read = read_gemma(6, 2, [&](GgufWriter& writer) { writer.set(key, value); });
+    return read.ok() ? "" : read.error().message;
+  };
   using testing::HasSubstr;
-  EXPECT_EQ(refusal("llama", nlohmann::json::object()), "");
-  EXPECT_EQ(refusal("llama", {{"hidden_act", "swish"}, {"quantization_config", nullptr}}), "");
-  EXPECT_THAT(refusal("llama", {{"hidden_act", "relu"}}), HasSubstr("activation 'relu', expected 'silu'"));
-  EXPECT_THAT(refusal("llama", {{"rope_scaling", 5}}), HasSubstr("expected an object"));
-  EXPECT_THAT(refusal("llama", {{"quantization_config", {{"bits", 4}}}}), HasSubstr("has 'quantization_config'"));
-  EXPECT_THAT(refusal("gemma3", {{"final_logit_softcapping", 30.0}}), HasSubstr("has 'final_logit_softcapping'"));
-  EXPECT_THAT(refusal("qwen2", {{"use_sliding_window", true}}), HasSubstr("'use_sliding_window' is true"));
-  EXPECT_THAT(refusal("gemma3", {{"layer_types", nlohmann::json::array({"chunked_attention"})}}),
-              HasSubstr("layer_types, expected"));
-  EXPECT_THAT(read_gemma(6, 2, "blk.5.ffn_up.bias").error().message, HasSubstr("has a tensor 'blk.5.ffn_up.bias'"));
-  EXPECT_TRUE(read_gemma(6, 2, "blk.6.ffn_up.bias").ok());
+  EXPECT_EQ(with("gemma3.rope.scaling.type", "none"), "");
+  EXPECT_THAT(with("gemma3.rope.scaling.type", "yarn"), HasSubstr("RoPE scaling 'yarn', expected 'linear' or 'none'"));
+  EXPECT_THAT(with("gemma3.rope.scaling.attn_factor", 1.19f), HasSubstr("gemma3.rope.scaling.attn_factor is 1.19"));
+  EXPECT_EQ(with("gemma3.final_logit_softcapping", 0.0f), "");
+  EXPECT_THAT(with("gemma3.final_logit_softcapping", 30.0f), HasSubstr("gemma3.final_logit_softcapping is 30"));
+  EXPECT_THAT(with("gemma3.attn_logit_softcapping", 50.0f), HasSubstr("gemma3.attn_logit_softcapping is 50"));
+  EXPECT_THAT(with("gemma3.attention.causal", false), HasSubstr("gemma3.attention.causal is false, expected true"));
+  EXPECT_THAT(with("gemma3.attention.value_length", 32), HasSubstr("value length 32 differs from key length 16"));
+  EXPECT_THAT(with("gemma3.rope.dimension_count", 8), HasSubstr("8 rotary dimensions of 16, expected all"));
+}
+
+TEST(ModelConfig, ARopeFactorWithoutATypeIsLinear) {
+  const auto scale = [](const char* key) {
+    return read_gemma(6, 2, [&](GgufWriter& writer) { writer.set(key, 8.0f); }).value().rope.scale;
+  };
+  EXPECT_EQ(scale("gemma3.rope.scaling.factor"), 8.0);
+  EXPECT_EQ(scale("gemma3.rope.scale_linear"), 8.0);  // of files from 2023
+  EXPECT_EQ(scale("gemma3.other"), 1.0);
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
 // Loading and the forward pass of model.h.
 #include "model/model.h"
 
+#include "model/read_config.h"
+
 namespace dspark {
 
 Result<Model> Model::load(const ModelFile& file, ThreadPool& pool, const LoadOptions& options) {
   Model model;
   DSPARK_TRY(model.architecture_, find_architecture(file));
-  DSPARK_TRY(ModelConfig config, model.architecture_->read_config(file));
-  DSPARK_RETURN_IF_ERROR(check_config(config, file.tensors().path()));
+  DSPARK_TRY(ModelConfig config, read_model_config(file));
   auto arena = std::make_unique<Arena>();
   WeightLoader loader(file, pool, *arena, options);
   DSPARK_TRY(ModelWeights weights, model.architecture_->load_weights(config, loader));

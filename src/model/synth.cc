@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "model/gguf_writer.h"
 #include "model/random_blocks.h"
+#include "model/row_type.h"
 
 namespace dspark {
 namespace {
@@ -381,8 +382,6 @@ Status write_tensor(const SynthTensor& tensor, uint64_t seed, GgufWriter& writer
 
 }  // namespace
 
-std::span<const SynthShape> synth_shapes() { return kShapes; }
-
 Result<SynthShape> find_synth_shape(std::string_view name) {
   std::vector<std::string_view> names;
   for (const SynthShape& shape : kShapes) {
@@ -399,28 +398,7 @@ DType synth_tensor_type(DType type, int64_t k, bool output) {
     const bool whole = k % dtype_info(type).block_elements == 0;
     type = whole && type != DType::kQ8_0 ? DType::kQ6_K : DType::kQ8_0;
   }
-  if (k % dtype_info(type).block_elements == 0) return type;
-  switch (type) {
-    case DType::kQ2_K:
-    case DType::kQ3_K:
-      type = DType::kQ4_0;
-      break;
-    case DType::kQ4_K:
-      type = DType::kQ5_0;
-      break;
-    case DType::kQ5_K:
-      type = DType::kQ5_1;
-      break;
-    case DType::kQ6_K:
-      type = DType::kQ8_0;
-      break;
-    case DType::kIQ4_XS:
-      type = DType::kIQ4_NL;
-      break;
-    default:
-      break;
-  }
-  return k % dtype_info(type).block_elements == 0 ? type : DType::kF16;
+  return type_for_rows(type, k).value_or(DType::kF16);
 }
 
 Status write_synthetic_model(const SynthShape& shape, DType type, int layers, uint64_t seed, const std::string& path,

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,8 +34,7 @@ struct SynthShape {
   float rope_linear_factor = 0;  // of linear RoPE scaling; 0: none
 };
 
-std::span<const SynthShape> synth_shapes();
-// kNotFound with the list of names.
+// kInvalidArgument with the list of names.
 Result<SynthShape> find_synth_shape(std::string_view name);
 
 // The type that llama-quantize gives a matrix with rows of k elements when asked for `type`: itself where k is a whole

@@ -4,32 +4,11 @@
 #include <cstring>
 
 #include "kernels/formats/format.h"
+#include "model/row_type.h"
 
 namespace dspark {
 
-DType quantised_type(DType wanted, DType source, int64_t k) {
-  if (k % dtype_info(wanted).block_elements == 0) return wanted;
-  DType fallback = wanted;
-  switch (wanted) {
-    case DType::kQ2_K:
-    case DType::kQ3_K:
-    case DType::kIQ4_XS:
-      fallback = DType::kIQ4_NL;
-      break;
-    case DType::kQ4_K:
-      fallback = DType::kQ5_0;
-      break;
-    case DType::kQ5_K:
-      fallback = DType::kQ5_1;
-      break;
-    case DType::kQ6_K:
-      fallback = DType::kQ8_0;
-      break;
-    default:
-      break;
-  }
-  return k % dtype_info(fallback).block_elements == 0 ? fallback : source;
-}
+DType quantised_type(DType wanted, DType source, int64_t k) { return type_for_rows(wanted, k).value_or(source); }
 
 int64_t ModelWeights::bytes() const {
   int64_t total = embedding.bytes() + (head.empty() ? 0 : head.bytes());

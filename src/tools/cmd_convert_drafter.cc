@@ -6,6 +6,7 @@
 #include "draft/drafter_file.h"
 #include "model/model.h"
 #include "model/model_digest.h"
+#include "model/read_config.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
 #include "tools/io.h"
@@ -20,8 +21,7 @@ Result<ExitCode> cmd_convert_drafter(const Invocation& call) {
   DSPARK_TRY(const ModelFile target, ModelFile::open(target_path));
   DSPARK_TRY(const ModelFile source, ModelFile::open(call.operands[0]));
   DSPARK_TRY(const DsparkConfig config, read_dspark_config(source));
-  DSPARK_TRY(const Architecture* architecture, find_architecture(target));
-  DSPARK_TRY(const ModelConfig model, architecture->read_config(target));
+  DSPARK_TRY(const ModelConfig model, read_model_config(target));
   ConvertOptions options;
   {
     const InterruptScope interrupt;

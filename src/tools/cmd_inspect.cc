@@ -7,8 +7,9 @@
 
 #include "base/printable.h"
 #include "kernels/kv_layout.h"
-#include "model/architecture.h"
 #include "model/model_file.h"
+#include "model/read_config.h"
+#include "model/weights.h"
 #include "tools/command.h"
 #include "tools/io.h"
 #include "tools/model_choice.h"
@@ -57,18 +58,21 @@ std::string metadata_text(const ModelFile& file) {
   return out;
 }
 
+// Of either kind of file. Routers stay as they are when a model is quantised at load.
+bool is_router(std::string_view name) {
+  return name.ends_with(".ffn_gate_inp.weight") || name.ends_with(".mlp.gate.weight");
+}
+
 // How the loader takes a tensor.
 std::string use_of(const TensorInfo& tensor, const std::string& quantize) {
   if (!tensor.type) return "refused: no kernel for this type";
   if (tensor.rank == 1) return "floats";
   const std::string what = tensor.rank == 3 ? "matrix of each expert" : "matrix";
   if (!is_float(*tensor.type)) return what + ", int8 activations";
-  return quantize == "none" ? what + ", float activations" : what + ", becomes " + quantize;
-}
-
-Result<ModelConfig> config_of(const ModelFile& file) {
-  DSPARK_TRY(const Architecture* architecture, find_architecture(file));
-  return architecture->read_config(file);
+  if (quantize == "none" || is_router(tensor.name)) return what + ", float activations";
+  const int64_t k = tensor.shape[static_cast<size_t>(tensor.rank) - 1];
+  const DType type = quantised_type(dtype_from_name(quantize).value(), *tensor.type, k);
+  return fmt::format("{}, becomes {}", what, dtype_info(type).name);
 }
 
 int64_t kv_bytes_per_position(const ModelConfig& config, DType type) {
@@ -97,7 +101,7 @@ std::string as_text(const ModelFile& file, DType kv_type, const std::string& qua
   const TensorSource& source = file.tensors();
   std::string out = fmt::format("{}: {:.1f} MB, {} tensors\n\n", source.path(),
                                 static_cast<double>(source.file_bytes()) / 1e6, source.tensors().size());
-  const Result<ModelConfig> config = config_of(file);
+  const Result<ModelConfig> config = read_model_config(file);
   out += config.ok() ? config_text(*config, kv_type)
                      : fmt::format("This build cannot run it: {}\n", config.error().message);
   out += '\n' + metadata_text(file);
@@ -141,7 +145,7 @@ nlohmann::ordered_json as_json(const ModelFile& file, DType kv_type, const std::
   } else {
     metadata = file.hf()->config();
   }
-  if (const Result<ModelConfig> config = config_of(file); config.ok()) {
+  if (const Result<ModelConfig> config = read_model_config(file); config.ok()) {
     json["runs_as"] = {{"architecture", config->architecture},
                        {"layers", config->layers},
                        {"hidden", config->hidden},

@@ -14,8 +14,8 @@
 #include "kernels/isa.h"
 #include "kernels/kernel_bench.h"
 #include "kernels/kv_layout.h"
-#include "model/architecture.h"
 #include "model/model_digest.h"
+#include "model/read_config.h"
 #include "tools/compute.h"
 #include "tools/model_choice.h"
 
@@ -118,11 +118,6 @@ EnvCheck check_files(const Settings& settings) {
   return check;
 }
 
-Result<ModelConfig> config_of(const ModelFile& file) {
-  DSPARK_TRY(const Architecture* architecture, find_architecture(file));
-  return architecture->read_config(file);
-}
-
 // Weights and the least of a useful cache against the machine's memory.
 EnvCheck check_room(const Settings& settings, const ModelFile& file, const ModelConfig& config, DType kv_type) {
   const int64_t memory = machine_memory_bytes();
@@ -221,7 +216,7 @@ std::vector<EnvCheck> model_checks(const Settings& settings) {
   if (!options.ok()) return fail("model", options.error(), "`dspark models` lists those known by name");
   const auto file = ModelFile::open(options->model);
   if (!file.ok()) return fail("model", file.error(), "`dspark inspect` tells more");
-  const auto config = config_of(*file);
+  const auto config = read_model_config(*file);
   if (!config.ok()) return fail("model", config.error(), "this build cannot run it");
   out.push_back({"model", CheckState::kOk,
                  fmt::format("{}: {}, {} layers of {}, vocabulary {}, context {}", file->tensors().path(),
