@@ -97,7 +97,7 @@ class Contestants:
 
     def dspark(self, *more):
         return Served([DSPARK, "serve", "-m", self.model, "--threads", self.args.threads, "--isa", self.args.isa,
-                       "--kv-memory", self.args.kv_memory, *self.args.dspark_flags.split(), *more])
+                       "--kv-memory", self.args.kv_memory, "--cache-prealloc-ratio", 1, *self.args.dspark_flags.split(), *more])
 
     def llama(self, model, clients):
         return Served([self.bin / "llama-server", "-m", model, "-t", self.args.threads, "-tb", self.args.threads, "-np",
@@ -404,7 +404,7 @@ def parse_arguments():
     parser.add_argument("--most-clients", default={}, type=limits, help="leave out points above: llama.cpp=32,...")
     parser.add_argument("--skip", default="", help="any of prediction,second-turn,warm-up")
     parser.add_argument("--dspark-flags", default="", help="more flags of dspark serve")
-    parser.add_argument("--kv-memory", default="4GiB")
+    parser.add_argument("--kv-memory", default="2GiB", help="taken at the start, as llama-server takes its own")
     parser.add_argument("--isa", default="auto")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)

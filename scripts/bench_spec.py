@@ -123,6 +123,7 @@ def main():
     parser.add_argument("--answer", type=int, default=200, help="tokens an answer may have")
     parser.add_argument("--isa", default="auto")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--kv-memory", default="1536MiB", help="of each mode, taken before anything is measured")
     parser.add_argument("--drafter", default="")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "benchmarks")
     args = parser.parse_args()
@@ -131,7 +132,7 @@ def main():
     for temperature in args.temperatures:
         command = [DSPARK, "bench", "speculation", "--json", "--isa", args.isa, "--threads", args.threads, "--temp",
                    temperature, "--clients", args.clients, "--repeats", args.rounds, "--limit", args.limit, "-n",
-                   args.answer]
+                   args.answer, "--kv-memory", args.kv_memory, "--cache-prealloc-ratio", 1]
         for name in args.sets:
             command += ["--prompts", args.prompts / f"{name}.jsonl"]
         for mode in args.modes:
