@@ -150,9 +150,10 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .fallback = "0",
      .min = 0,
      .max = 1024,
-     .commands = on(Command::kRun, Command::kServe, Command::kTokenize, Command::kScore, Command::kBench,
-                    Command::kData, Command::kTrain, Command::kProve, Command::kConfig) |
-                 kTrialCommands,
+     .commands =
+         on(Command::kRun, Command::kServe, Command::kTokenize, Command::kScore, Command::kBench, Command::kData,
+            Command::kTrain, Command::kEval, Command::kCalibrate, Command::kProve, Command::kConfig) |
+         kTrialCommands,
      .help = "threads that compute; 0: one for each core"},
     {.name = "pin",
      .type = SettingType::kBool,

@@ -37,6 +37,13 @@ inline constexpr std::array kTrainingSettings = std::to_array<SettingSpec>({
      .flag_only = true,
      .value = "FILE",
      .help = "what the drafter is like and how it is trained (JSON, docs/training.md)"},
+    {.name = "online",
+     .type = SettingType::kString,
+     .commands = on(Command::kTrain),
+     .flag_only = true,
+     .value = "FILE",
+     .help = "go on training --drafter with the answers of this access log (serve --log-prompts), at low priority, and "
+             "offer the result only if it is better on answers that were held out"},
     {.name = "feature-cache",
      .type = SettingType::kSize,
      .fallback = "0",

@@ -18,7 +18,8 @@ Result<std::unique_ptr<DsparkDrafter>> DsparkDrafter::load(const ModelFile& file
     return make_error(ErrorCode::kUnsupported, "{}: KV type q8_0 needs a head dimension that 32 divides, this has {}",
                       path, config.backbone.head_dim);
   }
-  DSPARK_TRY(DsparkWeights weights, load_dspark_weights(file, config, target, pool, options.load));
+  ThreadPool& loaders = options.loaders == nullptr ? pool : *options.loaders;
+  DSPARK_TRY(DsparkWeights weights, load_dspark_weights(file, config, target, loaders, options.load));
   return std::unique_ptr<DsparkDrafter>(
       new DsparkDrafter(std::move(config), std::move(weights), target, pool, isa, std::move(store), options));
 }

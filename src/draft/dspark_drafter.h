@@ -20,6 +20,7 @@ struct DsparkOptions {
   LoadOptions load = {};
   std::optional<Sha256Digest> target_digest = {};  // checked against the drafter's, where both are known
   Calibration calibration = {};
+  ThreadPool* loaders = nullptr;  // that the weights are packed on; null: on the pool that drafts
 };
 
 class DsparkDrafter : public Drafter {

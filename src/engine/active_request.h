@@ -48,8 +48,13 @@ struct Branch {
   int cached = 0;                // positions of it that the cache had when last asked
   bool opened = false;           // it has run before
   SequenceKv kv;
+  int draft_begin = 0;  // from this position on, the drafter's KV is there; at the beginning of a block
   int overtaken = 0;
 };
+
+// The first position of a block at or behind this one: where the drafter's KV is whole again behind a gap. Not the
+// gap's end itself: the rest of its block may be exchanged for an equal one of somebody else's that lacks it.
+inline int next_block(int position) { return (position + kTilePositions - 1) / kTilePositions * kTilePositions; }
 
 // What was drawn, for as long as the step lasts.
 struct DrawnToken {

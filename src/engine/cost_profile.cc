@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cache_dir.h"
+#include "base/check.h"
 #include "base/cpu.h"
 #include "base/json.h"
 #include "base/read_file.h"
@@ -23,7 +24,7 @@ constexpr int kDecodeRows = 64;  // up to here all rows want logits, beyond only
 constexpr int kContext = 512;    // that the price of a looked-at position is measured with
 constexpr int kRounds = 5;
 constexpr int64_t kMostBytes = 1 << 20;
-constexpr int kVersion = 1;  // of the file
+constexpr int kVersion = 2;  // of the file
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -34,8 +35,12 @@ int32_t some_token(const Runner& runner, int i) { return (i * 7919 + 13) % runne
 
 class Measurement {
  public:
-  Measurement(Runner& runner, Drafter* drafter, double budget_seconds)
-      : runner_(runner), drafter_(drafter), sequence_(runner.new_sequence()), budget_ms_(budget_seconds * 1e3) {}
+  Measurement(Runner& runner, std::span<Drafter* const> drafters, double budget_seconds)
+      : runner_(runner), drafters_(drafters), sequence_(runner.new_sequence()), budget_ms_(budget_seconds * 1e3) {
+    for (const Drafter* drafter : drafters) {
+      if (!drafter->hidden_layers().empty()) hidden_layers_ = drafter->hidden_layers();
+    }
+  }
 
   Result<CostProfile> run() {
     CostProfile out;
@@ -54,7 +59,9 @@ class Measurement {
         point.ms = std::min(point.ms, ms);
       }
     }
-    if (drafter_ != nullptr) DSPARK_RETURN_IF_ERROR(time_drafts(&out.terms));
+    for (size_t i = 0; i < drafters_.size(); ++i) {
+      DSPARK_TRY(out.terms.drafts[i], time_drafts(*drafters_[i]));
+    }
     if (room > kContext && out.points.back().rows >= kContext) {
       DSPARK_TRY(out.terms.context_ms, time_context(out.points.front().ms));
     }
@@ -75,8 +82,7 @@ class Measurement {
       rows.push_back({&sequence_, some_token(runner_, i), count <= kDecodeRows || i + 1 == count});
     }
     const auto start = Clock::now();
-    const std::span<const int> layers = drafter_ == nullptr ? std::span<const int>() : drafter_->hidden_layers();
-    DSPARK_TRY([[maybe_unused]] const StepOutput output, runner_.compute(rows, layers));
+    DSPARK_TRY([[maybe_unused]] const StepOutput output, runner_.compute(rows, hidden_layers_));
     return milliseconds_since(start);
   }
 
@@ -94,19 +100,20 @@ class Measurement {
   }
 
   // One draft, and several at once: what drafting costs at all, and each row of it.
-  Status time_drafts(CostTerms* terms) {
+  Result<DraftCost> time_drafts(Drafter& drafter) {
     constexpr int kMany = 8;
     std::vector<int32_t> tokens;
     for (int i = 0; i < 32; ++i) tokens.push_back(some_token(runner_, i));
     DSPARK_RETURN_IF_ERROR(sequence_.reserve(static_cast<int>(tokens.size())));
-    const double one = best_draft_ms(1, tokens), many = best_draft_ms(kMany, tokens);
-    const int rows = drafter_->max_tokens();
-    terms->draft_row_ms = std::max(many - one, one * 1e-3) / ((kMany - 1) * rows);
-    terms->draft_ms = std::max(0.0, one - terms->draft_row_ms * rows);
-    return Ok{};
+    const double one = best_draft_ms(drafter, 1, tokens), many = best_draft_ms(drafter, kMany, tokens);
+    const int rows = drafter.max_tokens();
+    DraftCost cost;
+    cost.row_ms = std::max(many - one, one * 1e-3) / ((kMany - 1) * rows);
+    cost.ms = std::max(0.0, one - cost.row_ms * rows);
+    return cost;
   }
 
-  double best_draft_ms(int drafts, const std::vector<int32_t>& tokens) {
+  double best_draft_ms(Drafter& drafter, int drafts, const std::vector<int32_t>& tokens) {
     SamplingParams params;
     params.temperature = 0.0;
     const Result<Sampler> sampler = Sampler::create(runner_.ops(), params, runner_.config().vocab, {});
@@ -119,7 +126,7 @@ class Measurement {
                           .tokens = tokens,
                           .blocks = sequence_.table(),
                           .context_begin = static_cast<int>(tokens.size()) - 1,
-                          .max_tokens = drafter_->max_tokens(),
+                          .max_tokens = drafter.max_tokens(),
                           .sampler = &each});
     }
     std::vector<DraftRequest*> all;
@@ -127,15 +134,16 @@ class Measurement {
     double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < kRounds; ++i) {
       const auto start = Clock::now();
-      drafter_->propose(all);
+      drafter.propose(all);
       best = std::min(best, milliseconds_since(start));
     }
-    for (const DraftRequest& request : requests) drafter_->release(request.sequence);
+    for (const DraftRequest& request : requests) drafter.release(request.sequence);
     return best;
   }
 
   Runner& runner_;
-  Drafter* drafter_;
+  std::span<Drafter* const> drafters_;
+  std::span<const int> hidden_layers_;  // of the one that keeps KV
   SequenceKv sequence_;
   double budget_ms_;
   Clock::time_point start_ = Clock::now();
@@ -153,13 +161,16 @@ Result<double> number(const nlohmann::json& json, const char* name, const std::s
 
 }  // namespace
 
-Result<CostProfile> measure_costs(Runner& runner, Drafter* drafter, double budget_seconds) {
-  return Measurement(runner, drafter, budget_seconds).run();
+Result<CostProfile> measure_costs(Runner& runner, std::span<Drafter* const> drafters, double budget_seconds) {
+  DSPARK_CHECK(drafters.size() <= kCostlyDrafters, "{} drafters cost time, {} may", drafters.size(), kCostlyDrafters);
+  return Measurement(runner, drafters, budget_seconds).run();
 }
 
-std::string cost_key(Runner& runner, const Sha256Digest* drafter) {
+std::string cost_key(Runner& runner, std::span<const Sha256Digest> drafters) {
+  std::string names;
+  for (const Sha256Digest& drafter : drafters) names += (names.empty() ? "" : " ") + to_hex(drafter);
   return fmt::format("{}; model {}; drafter {}; {}; {} threads; KV {}; {} bytes of weights", cpu_name(),
-                     to_hex(runner.digest()), drafter == nullptr ? "none" : to_hex(*drafter), isa_name(runner.isa()),
+                     to_hex(runner.digest()), names.empty() ? "none" : names, isa_name(runner.isa()),
                      runner.pool().size(), dtype_info(runner.kv_type()).name, runner.model().weights().bytes());
 }
 
@@ -183,8 +194,15 @@ Result<CostProfile> read_costs(const std::string& folder, const std::string& key
     out.points.push_back({std::atoi(rows.c_str()), ms.get<double>()});
   }
   DSPARK_TRY(out.terms.context_ms, number(json, "context_ms", path));
-  DSPARK_TRY(out.terms.draft_ms, number(json, "draft_ms", path));
-  DSPARK_TRY(out.terms.draft_row_ms, number(json, "draft_row_ms", path));
+  const auto drafts = json.find("drafts");
+  if (drafts == json.end() || !drafts->is_array() || drafts->size() > out.terms.drafts.size()) {
+    return make_error(ErrorCode::kCorrupt, "{}: 'drafts' is missing, expected the costs of at most {} drafters", path,
+                      out.terms.drafts.size());
+  }
+  for (size_t i = 0; i < drafts->size(); ++i) {
+    DSPARK_TRY(out.terms.drafts[i].ms, number((*drafts)[i], "ms", path));
+    DSPARK_TRY(out.terms.drafts[i].row_ms, number((*drafts)[i], "row_ms", path));
+  }
   return out;
 }
 
@@ -193,8 +211,9 @@ Status write_costs(const std::string& folder, const std::string& key, const Cost
                                  {"for", key},
                                  {"step_ms", nlohmann::ordered_json::object()},
                                  {"context_ms", profile.terms.context_ms},
-                                 {"draft_ms", profile.terms.draft_ms},
-                                 {"draft_row_ms", profile.terms.draft_row_ms}};
+                                 {"drafts", nlohmann::ordered_json::array()}};
+  for (const DraftCost& cost : profile.terms.drafts)
+    json["drafts"].push_back({{"ms", cost.ms}, {"row_ms", cost.row_ms}});
   for (const CostPoint& point : profile.points) json["step_ms"][std::to_string(point.rows)] = point.ms;
   DSPARK_RETURN_IF_ERROR(create_folders(folder));
   return replace_file(path_of(folder, key), json.dump(1) + "\n");

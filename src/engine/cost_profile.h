@@ -18,14 +18,14 @@ struct CostProfile {
   CostTerms terms;
 };
 
-// Times steps of 1 to 512 rows, a context and `drafter` (null: none), the best of a few runs each; gives up the larger
-// ones where they would take longer than `budget_seconds` in all. Nobody else may use the runner meanwhile. It leaves
-// no sequence behind.
-Result<CostProfile> measure_costs(Runner& runner, Drafter* drafter, double budget_seconds);
+// Times steps of 1 to 512 rows, a context and each of `drafters`, which cost time and are numbered as they stand; the
+// best of a few runs each; gives up the larger ones where they would take longer than `budget_seconds` in all. Nobody
+// else may use the runner meanwhile. It leaves no sequence behind.
+Result<CostProfile> measure_costs(Runner& runner, std::span<Drafter* const> drafters, double budget_seconds);
 
-// What the profile depends on: the digests of model and drafter, processor, instruction set, threads, KV type and how
-// weights are held.
-std::string cost_key(Runner& runner, const Sha256Digest* drafter);
+// What the profile depends on: the digests of model and drafters in their order, processor, instruction set, threads,
+// KV type and how weights are held.
+std::string cost_key(Runner& runner, std::span<const Sha256Digest> drafters);
 
 // The profile kept in `folder` for `key`. kNotFound if there is none, kCorrupt if it is damaged.
 Result<CostProfile> read_costs(const std::string& folder, const std::string& key);

@@ -30,7 +30,7 @@ class CostProfileTest : public testing::Test {
 };
 
 TEST_F(CostProfileTest, MeasuresStepsUpToTheContextAndLeavesNothingBehind) {
-  const auto profile = measure_costs(*runner_, nullptr, 5.0);
+  const auto profile = measure_costs(*runner_, {}, 5.0);
   ASSERT_TRUE(profile.ok()) << profile.error().message;
   ASSERT_GE(profile->points.size(), 10u);
   for (size_t i = 0; i < profile->points.size(); ++i) {
@@ -45,15 +45,17 @@ TEST_F(CostProfileTest, MeasuresStepsUpToTheContextAndLeavesNothingBehind) {
 }
 
 TEST_F(CostProfileTest, WithoutTimeOnlyTheSmallestStepIsMeasured) {
-  const auto profile = measure_costs(*runner_, nullptr, 0.0);
+  const auto profile = measure_costs(*runner_, {}, 0.0);
   ASSERT_TRUE(profile.ok()) << profile.error().message;
   ASSERT_EQ(profile->points.size(), 1u);
   EXPECT_EQ(profile->points[0].rows, 1);
 }
 
 TEST_F(CostProfileTest, WhatIsKeptIsReadAgainForTheSameKeyOnly) {
-  const CostProfile profile = {{{1, 2.5}, {8, 4.25}}, {.context_ms = 1e-4, .draft_ms = 0.5, .draft_row_ms = 0.03}};
-  const std::string key = cost_key(*runner_, nullptr);
+  const CostProfile profile = {
+      {{1, 2.5}, {8, 4.25}},
+      {.context_ms = 1e-4, .drafts = {{{.ms = 0.5, .row_ms = 0.03}, {.ms = 0.25, .row_ms = 0.01}}}}};
+  const std::string key = cost_key(*runner_, {});
   EXPECT_FALSE(read_costs(folder_, key).ok());
   ASSERT_TRUE(write_costs(folder_, key, profile).ok());
   const auto read = read_costs(folder_, key);
@@ -61,22 +63,28 @@ TEST_F(CostProfileTest, WhatIsKeptIsReadAgainForTheSameKeyOnly) {
   ASSERT_EQ(read->points.size(), 2u);
   EXPECT_EQ(read->points[1].rows, 8);
   EXPECT_EQ(read->points[1].ms, 4.25);
-  EXPECT_EQ(read->terms.draft_row_ms, 0.03);
-  const Sha256Digest drafter = sha256("a drafter");
-  EXPECT_NE(cost_key(*runner_, &drafter), key);
-  EXPECT_FALSE(read_costs(folder_, cost_key(*runner_, &drafter)).ok());
+  EXPECT_EQ(read->terms.drafts[0].row_ms, 0.03);
+  EXPECT_EQ(read->terms.drafts[1].ms, 0.25);
+  EXPECT_EQ(read->terms.drafts[1].row_ms, 0.01);
+  const std::vector one = {sha256("a drafter")}, both = {sha256("a drafter"), sha256("a model")},
+                    turned = {both[1], both[0]};
+  EXPECT_NE(cost_key(*runner_, one), key);
+  EXPECT_NE(cost_key(*runner_, one), cost_key(*runner_, both));
+  EXPECT_NE(cost_key(*runner_, both), cost_key(*runner_, turned));
+  EXPECT_FALSE(read_costs(folder_, cost_key(*runner_, one)).ok());
 }
 
 TEST_F(CostProfileTest, DamagedFilesAreErrors) {
-  const std::string key = cost_key(*runner_, nullptr);
+  const std::string key = cost_key(*runner_, {});
   ASSERT_TRUE(write_costs(folder_, key, {{{1, 2.5}}, {}}).ok());
   const std::string path = kept();
-  for (const char* text : {"", "{", "[]", "{\"version\": 1}", "{\"version\": 2, \"for\": \"x\"}"}) {
+  for (const char* text : {"", "{", "[]", "{\"version\": 2}", "{\"version\": 3, \"for\": \"x\"}"}) {
     std::ofstream(path) << text;
     EXPECT_FALSE(read_costs(folder_, key).ok()) << text;
   }
-  for (const char* part : {"\"step_ms\": 3", "\"step_ms\": {\"1\": \"x\"}", "\"step_ms\": {\"1\": 2}"}) {
-    std::ofstream(path) << "{\"version\": 1, \"for\": \"" << key << "\", " << part << "}";
+  for (const char* part : {"\"step_ms\": 3", "\"step_ms\": {\"1\": \"x\"}", "\"step_ms\": {\"1\": 2}",
+                           "\"step_ms\": {\"1\": 2}, \"context_ms\": 0, \"drafts\": [{\"ms\": 1}]"}) {
+    std::ofstream(path) << "{\"version\": 2, \"for\": \"" << key << "\", " << part << "}";
     EXPECT_FALSE(read_costs(folder_, key).ok()) << part;
   }
 }

@@ -59,7 +59,7 @@ TEST(DraftModel, ChangesNoBit) {
     requests = mixed_requests(40, alone.vocab(), 300, 40);
     expected = alone.run_alone(requests);
   }
-  for (const int fixed : {1, 3, 7, -1}) {
+  for (const int fixed : {1, 2, 3, 4, 5, 6, 7, -1}) {
     const LoopStats stats = expect_as_alone(kTarget, drafting(kDraft, fixed), requests, expected,
                                             fmt::format("a draft model, fixed {}", fixed));
     if (fixed > 0) {

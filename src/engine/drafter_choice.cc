@@ -3,6 +3,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "draft/find_drafter.h"
@@ -40,9 +43,8 @@ Status check_same_vocabulary(const Tokenizer& tokenizer, const Tokenizer& target
   return Ok{};
 }
 
-Result<std::shared_ptr<Drafter>> load_model_drafter(const std::string& path, Runner& runner,
-                                                    const Tokenizer& tokenizer) {
-  DSPARK_TRY(const ModelFile file, ModelFile::open(path));
+Result<std::shared_ptr<Drafter>> load_model_drafter(const ModelFile& file, Runner& runner, const Tokenizer& tokenizer) {
+  const std::string& path = file.tensors().path();
   DSPARK_TRY(const Tokenizer own, load_tokenizer(file));
   DSPARK_RETURN_IF_ERROR(check_same_vocabulary(own, tokenizer, path));
   DSPARK_TRY(std::unique_ptr<ModelDrafter> drafter,
@@ -54,11 +56,21 @@ Result<std::shared_ptr<Drafter>> load_model_drafter(const std::string& path, Run
 }
 
 Result<std::unique_ptr<DsparkDrafter>> load_dspark_drafter(const DrafterFile& file, Runner& runner,
-                                                           const std::shared_ptr<NgramStore>& store) {
-  DsparkOptions options = {
-      .kv_type = runner.kv_type(), .kv_offset = runner.kv().draft_offset(), .target_digest = runner.digest()};
+                                                           const std::shared_ptr<NgramStore>& store,
+                                                           ThreadPool* loaders) {
+  DsparkOptions options = {.kv_type = runner.kv_type(),
+                           .kv_offset = runner.kv().draft_offset(),
+                           .target_digest = runner.digest(),
+                           .loaders = loaders};
   DSPARK_TRY(options.calibration, read_calibration(file.file.tensors().path(), file.digest));
   return DsparkDrafter::load(file.file, runner.model(), runner.pool(), runner.isa(), store, options);
+}
+
+// What is not supported now is not after a restart, either.
+template <class T>
+Result<T> anytime(Result<T> result) {
+  if (result.ok() || result.error().code != ErrorCode::kUnsupported) return result;
+  return make_error(ErrorCode::kInvalidArgument, "{}", result.error().message);
 }
 
 }  // namespace
@@ -104,19 +116,51 @@ Result<std::optional<DrafterFile>> choose_drafter(const DrafterOptions& options,
   return chosen;
 }
 
-Result<std::vector<std::shared_ptr<Drafter>>> load_drafters(const DrafterOptions& options, const DrafterFile* file,
-                                                            Runner& runner, const Tokenizer& tokenizer) {
-  std::vector<std::shared_ptr<Drafter>> drafters;
-  const auto store = std::make_shared<NgramStore>();
+Result<DrafterFile> require_drafter(DrafterOptions options, const Sha256Digest& model, const std::string& digest_folder,
+                                    int threads) {
+  options.with = DraftWith::kDspark;
+  DSPARK_TRY(std::optional<DrafterFile> file, choose_drafter(options, model, digest_folder, threads));
+  DSPARK_CHECK(file.has_value(), "no drafter, although one is insisted on");
+  return *std::move(file);
+}
+
+bool same_layouts(std::span<const KvLayout> a, std::span<const KvLayout> b) {
+  return std::ranges::equal(a, b, [](const KvLayout& x, const KvLayout& y) {
+    return x.type == y.type && x.kv_heads == y.kv_heads && x.head_dim == y.head_dim;
+  });
+}
+
+Result<NewDrafter> load_new_drafter(const DrafterOptions& options, std::span<const KvLayout> layouts, Runner& runner,
+                                    const std::shared_ptr<NgramStore>& store, const std::string& digest_folder) {
+  const int threads = runner.pool().size();
+  DSPARK_TRY(const DrafterFile file, anytime(require_drafter(options, runner.digest(), digest_folder, threads)));
+  const std::string& path = file.file.tensors().path();
+  if (const auto wanted = file.kv_layouts(runner.kv_type()); !same_layouts(wanted, layouts)) {
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: this drafter's KV is {} layers of {} x {}, the blocks have room for {} of {} x {}; restart "
+                      "with --drafter",
+                      path, wanted.size(), wanted[0].kv_heads, wanted[0].head_dim, layouts.size(), layouts[0].kv_heads,
+                      layouts[0].head_dim);
+  }
+  ThreadPool loaders({.threads = threads});
+  DSPARK_TRY(std::shared_ptr<Drafter> drafter, anytime(load_dspark_drafter(file, runner, store, &loaders)));
+  return NewDrafter{std::move(drafter), file.digest};
+}
+
+Result<LoadedDrafters> load_drafters(const DrafterOptions& options, const DrafterFile* file, Runner& runner,
+                                     const Tokenizer& tokenizer, const std::shared_ptr<NgramStore>& store,
+                                     const std::string& digest_folder) {
+  LoadedDrafters out;
   if (options.with == DraftWith::kAuto || options.with == DraftWith::kNgram) {
-    drafters.push_back(std::make_shared<NgramDrafter>(store, kMostDrafted));
+    out.drafters.push_back(std::make_shared<NgramDrafter>(store, kMostDrafted));
   }
   if (file != nullptr) {
-    auto drafter = load_dspark_drafter(*file, runner, store);
+    auto drafter = load_dspark_drafter(*file, runner, store, nullptr);
     if (drafter.ok()) {
       log(LogLevel::kInfo, "drafter {}: {} layers, blocks of {}", file->file.tensors().path(),
           file->config.backbone.layers, file->config.block_size);
-      drafters.push_back(std::move(*drafter));
+      out.drafters.push_back(std::move(*drafter));
+      out.costly.push_back(file->digest);
     } else if (insists(options)) {
       return drafter.error();
     } else {
@@ -124,10 +168,14 @@ Result<std::vector<std::shared_ptr<Drafter>>> load_drafters(const DrafterOptions
     }
   }
   if (!options.model.empty() && (options.with == DraftWith::kAuto || options.with == DraftWith::kModel)) {
-    DSPARK_TRY(std::shared_ptr<Drafter> drafter, load_model_drafter(options.model, runner, tokenizer));
-    drafters.push_back(std::move(drafter));
+    DSPARK_TRY(const ModelFile model, ModelFile::open(options.model));
+    DSPARK_TRY(std::shared_ptr<Drafter> drafter, load_model_drafter(model, runner, tokenizer));
+    DSPARK_TRY(const Sha256Digest digest,
+               model_digest(model.tensors(), {.folder = digest_folder}, runner.pool().size(), {}));
+    out.drafters.push_back(std::move(drafter));
+    out.costly.push_back(digest);
   }
-  return drafters;
+  return out;
 }
 
 }  // namespace dspark

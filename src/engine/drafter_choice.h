@@ -38,9 +38,33 @@ struct DrafterFile {
 Result<std::optional<DrafterFile>> choose_drafter(const DrafterOptions& options, const Sha256Digest& model,
                                                   const std::string& digest_folder, int threads);
 
+bool same_layouts(std::span<const KvLayout> a, std::span<const KvLayout> b);
+
+// A trained drafter that can take the place of the one that drafts.
+struct NewDrafter {
+  std::shared_ptr<Drafter> drafter;
+  Sha256Digest digest = {};
+};
+
+// Chosen as `options` say, loaded by a thread other than the one that steps, while it steps. kUnsupported if its KV
+// does not lie as `layouts` say, for which the blocks have room; any other error is none that a restart would cure.
+Result<NewDrafter> load_new_drafter(const DrafterOptions& options, std::span<const KvLayout> layouts, Runner& runner,
+                                    const std::shared_ptr<NgramStore>& store, const std::string& digest_folder);
+
+struct LoadedDrafters {
+  std::vector<std::shared_ptr<Drafter>> drafters;
+  std::vector<Sha256Digest> costly;  // the digests of those that cost time, in their order
+};
+
+// The same for somebody who cannot do without: any trouble is an error, whatever options.with says.
+Result<DrafterFile> require_drafter(DrafterOptions options, const Sha256Digest& model, const std::string& digest_folder,
+                                    int threads);
+
 // All drafters, the cheapest first. `file`: as chosen, null for none; the runner's blocks must have room for it.
-// `tokenizer`: the target's; kUnsupported, with the first difference, for a draft model that has another.
-Result<std::vector<std::shared_ptr<Drafter>>> load_drafters(const DrafterOptions& options, const DrafterFile* file,
-                                                            Runner& runner, const Tokenizer& tokenizer);
+// `tokenizer`: the target's; kUnsupported, with the first difference, for a draft model that has another. `store`:
+// where they look continuations up.
+Result<LoadedDrafters> load_drafters(const DrafterOptions& options, const DrafterFile* file, Runner& runner,
+                                     const Tokenizer& tokenizer, const std::shared_ptr<NgramStore>& store,
+                                     const std::string& digest_folder);
 
 }  // namespace dspark

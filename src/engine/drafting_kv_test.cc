@@ -98,7 +98,7 @@ class ProposalKeeper final : public Drafter {
   enum class Use { kDraft, kHear, kSilent };  // hand on, only keep, not even ask
   using Proposals = std::map<std::pair<std::vector<int32_t>, int>, std::vector<int32_t>>;
 
-  ProposalKeeper(std::shared_ptr<Drafter> drafter, std::function<Use(size_t tokens)> use, Proposals* kept)
+  ProposalKeeper(std::shared_ptr<Drafter> drafter, std::function<Use(const DraftRequest&)> use, Proposals* kept)
       : drafter_(std::move(drafter)), use_(std::move(use)), kept_(kept) {}
 
   std::string_view name() const override { return drafter_->name(); }
@@ -112,7 +112,7 @@ class ProposalKeeper final : public Drafter {
   void propose(std::span<DraftRequest* const> requests) override {
     std::vector<DraftRequest*> asked;
     for (DraftRequest* request : requests) {
-      if (use_(request->tokens.size()) != Use::kSilent) asked.push_back(request);
+      if (use_(*request) != Use::kSilent) asked.push_back(request);
     }
     if (asked.empty()) return;
     drafter_->propose(asked);
@@ -124,21 +124,21 @@ class ProposalKeeper final : public Drafter {
         kept.push_back(token.token);
         token.survival = 1.0f;
       }
-      if (use_(request->tokens.size()) == Use::kHear) request->draft.clear();
+      if (use_(*request) == Use::kHear) request->draft.clear();
     }
   }
   void release(uint64_t sequence) override { drafter_->release(sequence); }
 
  private:
   std::shared_ptr<Drafter> drafter_;
-  std::function<Use(size_t tokens)> use_;
+  std::function<Use(const DraftRequest&)> use_;
   Proposals* kept_;
 };
 
 using Use = ProposalKeeper::Use;
 using Proposals = ProposalKeeper::Proposals;
 
-LoopSetting keeping(const std::string& head, Proposals* kept, std::function<Use(size_t tokens)> use) {
+LoopSetting keeping(const std::string& head, Proposals* kept, std::function<Use(const DraftRequest&)> use) {
   LoopSetting setting = drafting(head);
   setting.watch = [=](std::shared_ptr<Drafter> drafter) {
     return std::make_shared<ProposalKeeper>(drafter, use, kept);
@@ -158,8 +158,8 @@ size_t expect_same_proposals(const Proposals& got, const Proposals& cold, const 
   return compared;
 }
 
-const auto kAlways = [](size_t) { return Use::kDraft; };
-const auto kOnlyHear = [](size_t) { return Use::kHear; };
+const auto kAlways = [](const DraftRequest&) { return Use::kDraft; };
+const auto kOnlyHear = [](const DraftRequest&) { return Use::kHear; };
 
 // What the drafter proposes behind every token of every answer, in an undisturbed run.
 Proposals cold_proposals(const std::string& head, const std::vector<Request>& requests) {
@@ -220,7 +220,8 @@ TEST(DraftingKv, DraftingThatIsOffForAWhileIsAsGoodAsBeforeAtOnce) {
   const std::vector<Request> requests = greedy_requests(4, 60, 200);
   const Proposals cold = cold_proposals("markov", requests);
   Proposals kept;
-  LoopUnderTest test(kTarget, keeping("markov", &kept, [](size_t tokens) {
+  LoopUnderTest test(kTarget, keeping("markov", &kept, [](const DraftRequest& request) {
+                       const size_t tokens = request.tokens.size();
                        return tokens >= 100 && tokens < 180 ? Use::kSilent : Use::kDraft;
                      }));
   test.run_together(requests);
@@ -231,6 +232,62 @@ TEST(DraftingKv, DraftingThatIsOffForAWhileIsAsGoodAsBeforeAtOnce) {
   }
   EXPECT_GT(after, 100u);
   EXPECT_EQ(expect_same_proposals(kept, cold, "off for a while"), kept.size());
+}
+
+// In the middle of answers another drafter takes over: not a token changes, and it looks at nothing that the first one
+// has written; whoever comes later gets what it says in an engine of its own.
+TEST(DraftingKv, AnotherDrafterUsesNothingOfTheOneBefore) {
+  constexpr size_t kPrompt = 200, kSwitch = 240;
+  const std::vector<Request> requests = greedy_requests(6, kPrompt, 180);
+  LoopSetting off;
+  off.loop.speculation.enabled = false;
+  LoopUnderTest plain(kTarget, off);
+  const std::vector<Outcome> expected = plain.run_alone(requests);
+  const Proposals cold = cold_proposals("lookup", requests);
+
+  Proposals first, second;
+  LoopUnderTest* loop = nullptr;
+  NewDrafter next;
+  int least_context = std::numeric_limits<int>::max();
+  size_t behind = 0;  // drafts of sequences that were running, and look at what was computed since
+  LoopUnderTest test(kTarget, keeping("none", &first, [&](const DraftRequest& request) {
+                       if (request.tokens.size() >= kSwitch && next.drafter != nullptr) {
+                         loop->loop().replace_drafter(std::exchange(next, {}));
+                       }
+                       return Use::kDraft;
+                     }));
+  loop = &test;
+  next = test.new_drafter(DSPARK_TEST_DATA "/drafters/lookup");
+  next.drafter = std::make_shared<ProposalKeeper>(
+      next.drafter,
+      [&](const DraftRequest& request) {
+        if (request.context_begin < static_cast<int>(request.tokens.size()) - 1) {
+          least_context = std::min(least_context, request.context_begin);
+          ++behind;
+        }
+        return Use::kDraft;
+      },
+      &second);
+  expect_same(test.run_together(requests), expected, "another drafter in the middle");
+  EXPECT_GT(first.size(), 20u);
+  EXPECT_GT(second.size(), 100u);
+  EXPECT_EQ(least_context, next_block(kSwitch));
+  EXPECT_GT(behind, 50u);
+
+  for (const bool warm : {false, true}) {
+    second.clear();
+    int64_t cached = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto recorder = test.start(requests[i]);
+      EXPECT_TRUE(recorder->wait() == expected[i]) << i;
+      cached += recorder->stats().cached_tokens;
+    }
+    // Of all prompts but the last token.
+    EXPECT_EQ(cached, warm ? static_cast<int64_t>(requests.size() * (kPrompt - 1)) : 0);
+    EXPECT_EQ(expect_same_proposals(second, cold, warm ? "warm" : "cold"), second.size());
+    EXPECT_GT(second.size(), 300u);
+  }
+  test.expect_idle();
 }
 
 }  // namespace

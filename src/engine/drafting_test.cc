@@ -55,7 +55,17 @@ TEST_F(DraftedTokens, WhateverTheHead) {
 }
 
 TEST_F(DraftedTokens, WhateverIsVerified) {
-  for (int fixed = 0; fixed <= 7; ++fixed) check(drafting("markov", fixed), fmt::format("fixed {}", fixed));
+  for (int fixed = 0; fixed <= 7; ++fixed) {
+    // Blocks of up to 16, so that every length is whole.
+    const LoopStats stats = check(drafting("reduced", fixed), fmt::format("fixed {}", fixed));
+    for (int place = 0; place < 8; ++place) {
+      EXPECT_EQ(stats.speculation.verified[static_cast<size_t>(place)] > 0, place < fixed) << fixed << ", " << place;
+    }
+    LoopSetting look_up = plain();
+    look_up.loop.speculation.fixed = fixed;
+    look_up.loop.drafters = {std::make_shared<NgramDrafter>(std::make_shared<NgramStore>(), kMostDrafted)};
+    EXPECT_EQ(check(look_up, fmt::format("n-grams, fixed {}", fixed)).drafted > 100, fixed > 0);
+  }
   check(drafting("lookup", -1), "planned");
   LoopSetting both = drafting("lookup", -1);
   both.loop.drafters = {std::make_shared<NgramDrafter>(std::make_shared<NgramStore>(), kMostDrafted)};

@@ -96,18 +96,21 @@ class Collector final : public RequestListener {
 };
 
 // What is known of the cost of steps before any has run: from the folder, else measured and kept there.
-Result<CostModel> known_costs(const CostOptions& options, Runner& runner, Drafter* drafter,
-                              const Sha256Digest* digest) {
+Result<CostModel> known_costs(const CostOptions& options, Runner& runner, const LoadedDrafters& loaded) {
   constexpr double kBudgetSeconds = 2.0;
   if (!options.measure) return CostModel();
-  const std::string key = cost_key(runner, digest);
+  const std::string key = cost_key(runner, loaded.costly);
   if (!options.again && !options.folder.empty()) {
     if (const auto kept = read_costs(options.folder, key); kept.ok()) {
       if (auto model = CostModel::create(kept->points, kept->terms); model.ok()) return model;
     }
   }
+  std::vector<Drafter*> costly;
+  for (const auto& drafter : loaded.drafters) {
+    if (drafter->costs_time()) costly.push_back(drafter.get());
+  }
   const auto start = Clock::now();
-  DSPARK_TRY(const CostProfile profile, measure_costs(runner, drafter, kBudgetSeconds));
+  DSPARK_TRY(const CostProfile profile, measure_costs(runner, costly, kBudgetSeconds));
   log(LogLevel::kInfo, "measured what steps cost, in {:.2f} s: 1 row {:.2f} ms, {} rows {:.2f} ms",
       seconds_since(start), profile.points.front().ms, profile.points.back().rows, profile.points.back().ms);
   // The folder only saves time.
@@ -183,15 +186,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   if (!options.decision_log.empty()) {
     DSPARK_TRY(loop.decisions, DecisionLog::open(options.decision_log));
   }
-  DSPARK_TRY(loop.drafters,
-             load_drafters(options.drafter, drafter ? &*drafter : nullptr, *engine->runner_, engine->tokenizer_));
-  const auto costly = std::ranges::find_if(loop.drafters, [](const auto& each) { return each->costs_time(); });
+  DSPARK_TRY(const LoadedDrafters loaded,
+             load_drafters(options.drafter, drafter ? &*drafter : nullptr, *engine->runner_, engine->tokenizer_,
+                           engine->store_, runs.digest_folder));
+  loop.drafters = loaded.drafters;
+  engine->digest_folder_ = runs.digest_folder;
+  for (const auto& each : loop.drafters) {
+    if (!each->hidden_layers().empty()) engine->draft_layers_ = runs.draft_layers;
+  }
   if (options.speculation.enabled && !loop.drafters.empty()) {
-    // A draft model is told apart by its name: one that has changed since is corrected by the first steps.
-    const Sha256Digest named = sha256(options.drafter.model);
-    const Sha256Digest* digest = drafter ? &drafter->digest : costly != loop.drafters.end() ? &named : nullptr;
-    DSPARK_TRY(loop.cost, known_costs(options.costs, *engine->runner_,
-                                      costly == loop.drafters.end() ? nullptr : costly->get(), digest));
+    DSPARK_TRY(loop.cost, known_costs(options.costs, *engine->runner_, loaded));
   }
   if (options.watch) {
     for (auto& each : loop.drafters) each = options.watch(each, engine->config().vocab);
@@ -202,6 +206,15 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   engine->loop_ = std::make_unique<StepLoop>(*engine->runner_, engine->tokenizer_, std::move(loop));
   engine->load_seconds_ = seconds_since(start);
   return engine;
+}
+
+Result<NewDrafter> Engine::load_new_drafter(const DrafterOptions& options) {
+  if (draft_layers_.empty()) {
+    return make_error(ErrorCode::kUnsupported,
+                      "no trained drafter was loaded at the start, so the KV blocks have no room for one; restart with "
+                      "--drafter FILE");
+  }
+  return dspark::load_new_drafter(options, draft_layers_, *runner_, store_, digest_folder_);
 }
 
 Result<std::string> Engine::render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools) const {

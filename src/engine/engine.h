@@ -98,6 +98,11 @@ class Engine {
   // Every request goes through here, in whatever way it came in.
   StepLoop& loop() { return *loop_; }
 
+  // Another trained drafter in the place of the one that drafts, chosen as `options` say: the step loop may be told to
+  // take it (replace_drafter). kUnsupported where the engine was opened without one, or its KV would not fit. Any
+  // thread, one at a time; the loop goes on meanwhile.
+  Result<NewDrafter> load_new_drafter(const DrafterOptions& options);
+
   // One request, waited for. Errors as StepLoop::submit has them, and what befell the request. `unwanted` is asked
   // now and then on the calling thread, also while the prompt is computed; once it is true the request is cancelled.
   Result<GenerateResult> generate(const GenerateRequest& request, const TokenCallback& on_text,
@@ -113,6 +118,9 @@ class Engine {
   Tokenizer tokenizer_;
   ChatTemplate template_;
   int context_;
+  std::shared_ptr<NgramStore> store_ = std::make_shared<NgramStore>();  // the step loop's
+  std::vector<KvLayout> draft_layers_;  // of the trained drafter's KV in each block; empty: there is none
+  std::string digest_folder_;
   std::unique_ptr<StepLoop> loop_;
   double load_seconds_ = 0.0;
 };

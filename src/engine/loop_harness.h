@@ -186,9 +186,10 @@ class LoopUnderTest {
     DSPARK_CHECK(runner.ok(), "{}", runner.error().message);
     runner_ = std::move(*runner);
     const auto add_drafters = [&](const DrafterOptions& with) {
-      auto loaded = load_drafters(with, drafter && with.model.empty() ? &*drafter : nullptr, *runner_, *tokenizer_);
+      auto loaded =
+          load_drafters(with, drafter && with.model.empty() ? &*drafter : nullptr, *runner_, *tokenizer_, store_, "");
       DSPARK_CHECK(loaded.ok(), "{}", loaded.error().message);
-      for (auto& each : *loaded) setting.loop.drafters.push_back(std::move(each));
+      for (auto& each : loaded->drafters) setting.loop.drafters.push_back(std::move(each));
     };
     if (drafter) add_drafters(drafting);
     if (!setting.draft_model.empty()) add_drafters({.with = DraftWith::kModel, .model = setting.draft_model});
@@ -204,6 +205,13 @@ class LoopUnderTest {
 
   Runner& runner() { return *runner_; }
   StepLoop& loop() { return *loop_; }
+  // A file's drafter, for StepLoop::replace_drafter.
+  NewDrafter new_drafter(const std::string& path) {
+    auto loaded =
+        load_new_drafter({.file = path}, loop_->options().drafters.back()->kv_layouts(), *runner_, store_, "");
+    DSPARK_CHECK(loaded.ok(), "{}", loaded.error().message);
+    return std::move(*loaded);
+  }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   int vocab() const { return runner_->config().vocab; }
 
@@ -252,6 +260,7 @@ class LoopUnderTest {
  private:
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Runner> runner_;
+  std::shared_ptr<NgramStore> store_ = std::make_shared<NgramStore>();
   std::unique_ptr<StepLoop> loop_;
   RequestId last_id_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
 
@@ -21,10 +22,15 @@ double promise(std::span<const DraftToken> draft) {
                          [](double sum, const DraftToken& token) { return sum + static_cast<double>(token.survival); });
 }
 
-std::vector<float> survival_of(std::span<const DraftToken> draft) {
-  std::vector<float> out;
-  for (const DraftToken& token : draft) out.push_back(token.survival);
-  return out;
+void append_survival(std::span<const DraftToken> draft, std::vector<float>* out) {
+  for (const DraftToken& token : draft) out->push_back(token.survival);
+}
+
+// Part i of what stands one behind the other.
+template <class T>
+std::span<const T> part(const std::vector<T>& values, const std::vector<size_t>& ends, size_t i) {
+  const size_t first = i == 0 ? 0 : ends[i - 1];
+  return std::span(values).subspan(first, ends[i] - first);
 }
 
 // Adds the time of its scope.
@@ -41,20 +47,39 @@ class Stopwatch {
 }  // namespace
 
 Speculation::Speculation(SpeculationOptions options, std::vector<std::shared_ptr<Drafter>> drafters)
-    : options_(options), drafters_(std::move(drafters)), experience_(drafters_.size()) {}
+    : options_(options), drafters_(std::move(drafters)), experience_(drafters_.size()) {
+  int costly = 0;
+  for (const auto& drafter : drafters_) costly_.push_back(drafter->costs_time() ? costly++ : -1);
+  DSPARK_CHECK(costly <= kCostlyDrafters, "{} drafters cost time, {} may", costly, kCostlyDrafters);
+}
 
 void Speculation::set_options(const SpeculationOptions& options) {
   options_ = options;
   for (auto& [id, choice] : choices_) choice.window.reset();
 }
 
+int Speculation::replace(const std::shared_ptr<Drafter>& drafter, std::shared_ptr<Drafter> by) {
+  const auto found = std::ranges::find(drafters_, drafter);
+  DSPARK_CHECK(found != drafters_.end() && by->costs_time() == drafter->costs_time(),
+               "the drafter {} is to be replaced by {}, and is not here or of another kind", drafter->name(),
+               by->name());
+  const size_t index = static_cast<size_t>(found - drafters_.begin());
+  *found = std::move(by);
+  experience_[index] = {};
+  for (auto& [id, choice] : choices_) choice.given_up &= ~(1u << index);
+  return costly_[index];
+}
+
 void Speculation::propose(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost) {
-  draft_rows_ = 0;
-  draft_ms_ = 0.0;
+  draft_rows_ = {};
+  draft_ms_ = {};
   for (Speculated* choice : choices) {
     choice->draft.clear();
-    choices_[choice->id].proposal = {};
-    choices_[choice->id].bucket = choice->bucket;
+    Choice& known = choices_[choice->id];
+    known.proposal.drafter = "none";
+    known.proposal.tokens.clear();
+    known.proposal.verified = 0;
+    known.bucket = choice->bucket;
   }
   if (!options_.enabled || options_.fixed == 0) return;
   {
@@ -62,57 +87,77 @@ void Speculation::propose(std::span<Speculated* const> choices, const StepBase& 
     for (const bool costs_time : {false, true}) {
       for (size_t drafter = 0; drafter < drafters_.size(); ++drafter) {
         if (drafters_[drafter]->costs_time() != costs_time) continue;
-        std::vector<int> lengths = most_of(choices, drafter);
-        if (costs_time && options_.fixed < 0) plan_lengths(choices, base, cost, drafter, &lengths);
-        ask(choices, drafter, lengths);
+        set_most(choices, drafter);
+        if (costs_time && options_.fixed < 0) plan_lengths(choices, with_drafts(base), cost, drafter);
+        ask(choices, drafter);
       }
     }
   }
   const Stopwatch watch(&stats_.plan_seconds);
-  cut(choices, base, cost);
+  cut(choices, with_drafts(base), cost);
 }
 
-std::vector<int> Speculation::most_of(std::span<Speculated* const> choices, size_t drafter) {
+// What drafters have computed by now belongs to the step in any case.
+StepBase Speculation::with_drafts(const StepBase& base) const {
+  StepBase out = base;
+  for (size_t i = 0; i < out.draft_rows.size(); ++i) out.draft_rows[i] += draft_rows_[i];
+  return out;
+}
+
+void Speculation::set_most(std::span<Speculated* const> choices, size_t drafter) {
   const int cap = std::min(options_.fixed > 0 ? options_.fixed : kMostDrafted, drafters_[drafter]->max_tokens());
-  std::vector<int> out;
+  lengths_.clear();
   for (const Speculated* choice : choices) {
     const Choice& known = choices_[choice->id];
     const bool asked = (known.health.may_draft() || !options_.pauses) && (known.given_up >> drafter & 1) == 0;
-    out.push_back(asked ? std::max(0, std::min({choice->room, options_.most_tokens, cap})) : 0);
+    lengths_.push_back(asked ? std::max(0, std::min({choice->room, options_.most_tokens, cap})) : 0);
   }
-  return out;
+}
+
+// The survival of all proposals as they stand.
+void Speculation::keep_survival(std::span<Speculated* const> choices) {
+  survival_.clear();
+  survival_ends_.clear();
+  for (const Speculated* choice : choices) {
+    append_survival(choice->draft, &survival_);
+    survival_ends_.push_back(survival_.size());
+  }
 }
 
 // Shortens what may be drafted to what should pay; now and then a draft is made to see whether that is still so.
 void Speculation::plan_lengths(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost,
-                               size_t drafter, std::vector<int>* lengths) {
+                               size_t drafter) {
   const Stopwatch watch(&stats_.plan_seconds);
-  std::vector<std::vector<float>> at_hand;
-  std::vector<std::vector<std::span<const float>>> recent;
-  std::vector<DraftProspect> prospects;
-  std::vector<int> situations, drafted;
+  keep_survival(choices);
+  situations_.clear();
+  recent_.clear();
+  recent_ends_.clear();
+  prospects_.clear();
   for (size_t i = 0; i < choices.size(); ++i) {
-    at_hand.push_back(survival_of(choices[i]->draft));
-    situations.push_back(DraftExperience::situation(choices[i]->bucket, at_hand.back()));
-    recent.push_back(experience_[drafter].recent(choices[i]->id, situations.back()));
+    situations_.push_back(DraftExperience::situation(choices[i]->bucket, part(survival_, survival_ends_, i)));
+    experience_[drafter].recent(choices[i]->id, situations_.back(), &recent_);
+    recent_ends_.push_back(recent_.size());
   }
   for (size_t i = 0; i < choices.size(); ++i) {
-    prospects.push_back({at_hand[i], recent[i], static_cast<int>(choices[i]->tokens.size()) - 1, (*lengths)[i]});
+    prospects_.push_back({part(survival_, survival_ends_, i), part(recent_, recent_ends_, i),
+                          static_cast<int>(choices[i]->tokens.size()) - 1, lengths_[i]});
   }
   const VerifyLimits limits = {.most_each = options_.most_tokens, .floor = options_.floor};
-  const DraftPlan plan = plan_drafts(prospects, base, cost, limits);
-  const std::vector<int> most = std::exchange(*lengths, plan.lengths);
-  std::vector<int> present;
+  DraftPlan plan = plan_drafts(prospects_, base, cost, limits, costly_[drafter]);
+  most_.swap(lengths_);
+  lengths_.swap(plan.lengths);
+  present_.clear();
+  drafted_.clear();
   for (size_t i = 0; i < choices.size(); ++i) {
-    if (most[i] == 0) continue;
-    present.push_back(situations[i]);
-    if ((*lengths)[i] > 0) drafted.push_back(situations[i]);
-    stats_.left_out += (*lengths)[i] == 0;
+    if (most_[i] == 0) continue;
+    present_.push_back(situations_[i]);
+    if (lengths_[i] > 0) drafted_.push_back(situations_[i]);
+    stats_.left_out += lengths_[i] == 0;
   }
-  for (const int situation : experience_[drafter].due(present, drafted)) {
+  for (const int situation : experience_[drafter].due(present_, drafted_)) {
     for (size_t i = 0; i < choices.size(); ++i) {
-      if (situations[i] != situation || most[i] == 0) continue;
-      (*lengths)[i] = most[i];
+      if (situations_[i] != situation || most_[i] == 0) continue;
+      lengths_[i] = most_[i];
       ++stats_.retried;
       break;
     }
@@ -120,39 +165,44 @@ void Speculation::plan_lengths(std::span<Speculated* const> choices, const StepB
 }
 
 // Lets a drafter propose for all that it is asked for at once.
-void Speculation::ask(std::span<Speculated* const> choices, size_t drafter, std::span<const int> lengths) {
-  requests_.clear();
-  std::vector<Speculated*> asked;
+void Speculation::ask(std::span<Speculated* const> choices, size_t drafter) {
+  asking_.clear();
+  asked_.clear();
+  requests_.resize(std::max(requests_.size(), choices.size()));
   for (size_t i = 0; i < choices.size(); ++i) {
-    if (lengths[i] == 0) continue;
+    if (lengths_[i] == 0) continue;
     Speculated& choice = *choices[i];
     std::optional<DraftWindow>& window = choices_[choice.id].window;
     if (!window) window.emplace(options_.window, choice.tokens);
-    asked.push_back(&choice);
-    requests_.push_back({.sequence = choice.id,
-                         .tokens = choice.tokens,
-                         .blocks = choice.blocks,
-                         .context_begin = choice.context_begin,
-                         .window = window->positions(),
-                         .max_tokens = lengths[i],
-                         .sampler = choice.sampler,
-                         .bucket = choice.bucket});
+    DraftRequest& request = requests_[asking_.size()];
+    std::vector<DraftToken> memory = std::move(request.draft);
+    memory.clear();
+    request = {.sequence = choice.id,
+               .tokens = choice.tokens,
+               .blocks = choice.blocks,
+               .context_begin = choice.context_begin,
+               .window = window->positions(),
+               .max_tokens = lengths_[i],
+               .sampler = choice.sampler,
+               .bucket = choice.bucket,
+               .draft = std::move(memory)};
+    asking_.push_back(&choice);
+    asked_.push_back(&request);
   }
-  if (asked.empty()) return;
-  std::vector<DraftRequest*> requests;
-  for (DraftRequest& request : requests_) requests.push_back(&request);
+  if (asked_.empty()) return;
   const Clock::time_point start = Clock::now();
-  drafters_[drafter]->propose(requests);
+  drafters_[drafter]->propose(asked_);
   if (drafters_[drafter]->costs_time()) {
     const double seconds = seconds_since(start);
-    const int rows = std::accumulate(lengths.begin(), lengths.end(), 0);
-    draft_rows_ += rows;
-    draft_ms_ += seconds * 1e3;
+    const int rows = std::accumulate(lengths_.begin(), lengths_.end(), 0);
+    const auto number = static_cast<size_t>(costly_[drafter]);
+    draft_rows_[number] += rows;
+    draft_ms_[number] += seconds * 1e3;
     stats_.draft_seconds += seconds;
     stats_.draft_rows += rows;
-    stats_.drafts += static_cast<int64_t>(asked.size());
+    stats_.drafts += static_cast<int64_t>(asked_.size());
   }
-  for (size_t i = 0; i < asked.size(); ++i) take(*asked[i], requests_[i], drafter);
+  for (size_t i = 0; i < asked_.size(); ++i) take(*asking_[i], *asked_[i], drafter);
 }
 
 // Keeps a proposal if it promises more than the one before it.
@@ -161,11 +211,14 @@ void Speculation::take(Speculated& choice, DraftRequest& request, size_t drafter
   const auto finite = [](const DraftToken& token) { return std::isfinite(token.survival); };
   if (request.broken || !std::ranges::all_of(request.draft, finite)) return give_up(known, choice.id, drafter);
   if (drafters_[drafter]->costs_time()) {
-    const int situation = DraftExperience::situation(choice.bucket, survival_of(choice.draft));
-    experience_[drafter].learn(choice.id, situation, survival_of(request.draft));
+    situation_.clear();
+    append_survival(choice.draft, &situation_);
+    learnt_.clear();
+    append_survival(request.draft, &learnt_);
+    experience_[drafter].learn(choice.id, DraftExperience::situation(choice.bucket, situation_), learnt_);
   }
   if (promise(request.draft) <= promise(choice.draft)) return;
-  choice.draft = std::move(request.draft);
+  choice.draft.swap(request.draft);
   known.drafter = drafter;
 }
 
@@ -179,15 +232,12 @@ void Speculation::give_up(Choice& choice, uint64_t id, size_t drafter) {
 
 // Keeps of every draft what the plan verifies.
 void Speculation::cut(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost) {
-  std::vector<std::vector<float>> survivals;
-  std::vector<DraftedSequence> sequences;
-  for (const Speculated* choice : choices) survivals.push_back(survival_of(choice->draft));
+  keep_survival(choices);
+  sequences_.clear();
   for (size_t i = 0; i < choices.size(); ++i) {
-    sequences.push_back({survivals[i], static_cast<int>(choices[i]->tokens.size()) - 1});
+    sequences_.push_back({part(survival_, survival_ends_, i), static_cast<int>(choices[i]->tokens.size()) - 1});
   }
-  StepBase whole = base;
-  whole.draft_rows += draft_rows_;
-  plan_ = probe_.plan(sequences, whole, cost,
+  plan_ = probe_.plan(sequences_, base, cost,
                       {.most_each = options_.most_tokens, .fixed = options_.fixed, .floor = options_.floor});
   for (size_t i = 0; i < choices.size(); ++i) {
     Choice& known = choices_[choices[i]->id];
@@ -204,18 +254,7 @@ void Speculation::verified(uint64_t id, int accepted) {
   if (found == choices_.end()) return;
   Choice& choice = found->second;
   const int verified = std::exchange(choice.proposal.verified, 0);
-  const int pauses = choice.health.pauses();
-  const double chance = verified == 0 ? 0.0 : static_cast<double>(choice.proposal.tokens[0].survival);
-  choice.health.step(verified, accepted, chance);
-  if (choice.health.pauses() > pauses) {
-    ++stats_.pauses;
-    if (may_warn()) {
-      log(LogLevel::kWarning,
-          "{} verifications or more in a row accepted next to nothing of what was foretold for sequence {}; it drafts "
-          "again later",
-          kFailedRow, id);
-    }
-  }
+  if (options_.pauses) watch_health(choice, id, verified, accepted);
   if (verified == 0) return;
   const std::span<const DraftToken> draft = std::span(choice.proposal.tokens).first(static_cast<size_t>(verified));
   ++stats_.verifications;
@@ -238,6 +277,20 @@ void Speculation::verified(uint64_t id, int accepted) {
   }
   if (choice.window) choice.window->verified(verified, accepted);
   drafters_[choice.drafter]->verified({id, draft, accepted, choice.bucket});
+}
+
+void Speculation::watch_health(Choice& choice, uint64_t id, int verified, int accepted) {
+  const int pauses = choice.health.pauses();
+  const double chance = verified == 0 ? 0.0 : static_cast<double>(choice.proposal.tokens[0].survival);
+  choice.health.step(verified, accepted, chance);
+  if (choice.health.pauses() == pauses) return;
+  ++stats_.pauses;
+  if (!may_warn()) return;
+  log(LogLevel::kWarning,
+      "{} verifications or more in a row accepted next to nothing of what was foretold for sequence {}; it drafts "
+      "again "
+      "later",
+      kFailedRow, id);
 }
 
 void Speculation::cost_was_off(double factor) {

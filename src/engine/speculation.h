@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,6 +67,10 @@ class Speculation {
   // From the next step on; windows that move begin anew.
   void set_options(const SpeculationOptions& options);
 
+  // A drafter in the place of another; what was learnt of that one's drafts is forgotten. Between steps.
+  // Returns its number among those that cost time, or -1.
+  int replace(const std::shared_ptr<Drafter>& drafter, std::shared_ptr<Drafter> by);
+
   // Fills the draft of each choice: as much of the best proposal as is worth verifying. `base`: what else the step
   // computes.
   void propose(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost);
@@ -81,9 +86,12 @@ class Speculation {
 
   const SpeculationStats& stats() const { return stats_; }
   const VerifyPlan& plan() const { return plan_; }  // of the newest step
-  int draft_rows() const { return draft_rows_; }    // that a drafter has computed for it
-  double draft_ms() const { return draft_ms_; }     // and how long that took
-  const Proposal* proposal(uint64_t id) const;      // null: the choice is not known
+  // Positions that drafters have computed for it, and how long each took, by their numbers among those that cost time;
+  // and how long all of them took.
+  const DraftRows& draft_rows() const { return draft_rows_; }
+  const std::array<double, kCostlyDrafters>& draft_ms_each() const { return draft_ms_; }
+  double draft_ms() const { return std::accumulate(draft_ms_.begin(), draft_ms_.end(), 0.0); }
+  const Proposal* proposal(uint64_t id) const;  // null: the choice is not known
 
  private:
   struct Choice {
@@ -95,27 +103,43 @@ class Speculation {
     int bucket = 0;
   };
 
-  // Tokens that each choice may have from the drafter; 0: it is not asked.
-  std::vector<int> most_of(std::span<Speculated* const> choices, size_t drafter);
-  void plan_lengths(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost, size_t drafter,
-                    std::vector<int>* lengths);
-  void ask(std::span<Speculated* const> choices, size_t drafter, std::span<const int> lengths);
+  void set_most(std::span<Speculated* const> choices, size_t drafter);
+  void plan_lengths(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost, size_t drafter);
+  void ask(std::span<Speculated* const> choices, size_t drafter);
+  StepBase with_drafts(const StepBase& base) const;
+  void keep_survival(std::span<Speculated* const> choices);
   void take(Speculated& choice, DraftRequest& request, size_t drafter);
   void give_up(Choice& choice, uint64_t id, size_t drafter);
   void cut(std::span<Speculated* const> choices, const StepBase& base, const CostModel& cost);
+  void watch_health(Choice& choice, uint64_t id, int verified, int accepted);
   bool may_warn();
 
   SpeculationOptions options_;
   std::vector<std::shared_ptr<Drafter>> drafters_;
   std::unordered_map<uint64_t, Choice> choices_;
   std::vector<DraftExperience> experience_;  // of each drafter; only of those that cost time
-  std::vector<DraftRequest> requests_;
+  std::vector<int> costly_;                  // of each drafter: its number among those that cost time, or -1
   CutProbe probe_;
   VerifyPlan plan_;
-  int draft_rows_ = 0;
-  double draft_ms_ = 0.0;
+  DraftRows draft_rows_ = {};
+  std::array<double, kCostlyDrafters> draft_ms_ = {};
   SpeculationStats stats_;
   std::optional<std::chrono::steady_clock::time_point> warned_;
+
+  // For one step; kept because their memory is.
+  std::vector<int> lengths_;  // [choices]: tokens that the drafter may draft; 0: it is not asked
+  std::vector<int> most_;     // [choices]: before they were planned
+  std::vector<DraftRequest> requests_;
+  std::vector<DraftRequest*> asked_;
+  std::vector<Speculated*> asking_;
+  std::vector<float> survival_;            // of the proposals of all choices, one behind the other
+  std::vector<size_t> survival_ends_;      // [choices]
+  std::vector<float> learnt_, situation_;  // of one draft, and of what was at hand
+  std::vector<std::span<const float>> recent_;
+  std::vector<size_t> recent_ends_;  // [choices]
+  std::vector<int> situations_, present_, drafted_;
+  std::vector<DraftProspect> prospects_;
+  std::vector<DraftedSequence> sequences_;
 };
 
 }  // namespace dspark

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
+#include <map>
 
 namespace dspark {
 namespace {
@@ -158,7 +160,7 @@ CostModel ridge_at(int ridge, double slope = 1.0) {
   std::vector<CostPoint> points;
   for (int rows = 1; rows <= 1024; ++rows)
     points.push_back({rows, 4.0 + 0.01 * rows + slope * std::max(0, rows - ridge)});
-  return *CostModel::create(points, {.draft_ms = 0.5, .draft_row_ms = 0.01});
+  return *CostModel::create(points, {.drafts = {{{.ms = 0.5, .row_ms = 0.01}}}});
 }
 
 // From one sequence to 96 and back: who stays drafts again as soon as there is room.
@@ -218,6 +220,89 @@ TEST(Speculation, WhoHasEndedIsForgotten) {
   speculation.verified(1, 1);  // nobody's
   EXPECT_THAT(drafter->released, ElementsAre(1u));
   EXPECT_EQ(speculation.stats().verifications, 0);
+}
+
+// Says for each sequence and step what a table says.
+class Scripted final : public Drafter {
+ public:
+  explicit Scripted(std::function<float(uint64_t sequence)> first) : first_(std::move(first)) {}
+  std::string_view name() const override { return "scripted"; }
+  int max_tokens() const override { return 4; }
+  bool costs_time() const override { return true; }
+  void propose(std::span<DraftRequest* const> requests) override {
+    for (DraftRequest* request : requests) {
+      rows[request->sequence] += request->max_tokens;
+      for (float survival = first_(request->sequence); std::ssize(request->draft) < request->max_tokens;) {
+        request->draft.push_back({7, survival, std::numeric_limits<float>::quiet_NaN()});
+        survival *= first_(request->sequence);
+      }
+    }
+  }
+  std::map<uint64_t, int> rows;
+
+ private:
+  std::function<float(uint64_t sequence)> first_;
+};
+
+// How much is drafted is settled by what was known before the step, and who gets how much of the verification by the
+// newest confidences; the total as well.
+TEST(Speculation, TheBudgetIsSettledTwice) {
+  float good = 0.9f, bad = 0.9f;
+  auto drafter = std::make_shared<Scripted>([&](uint64_t sequence) { return sequence == 1 ? good : bad; });
+  Speculation speculation({}, {drafter});
+  const CostModel cost = cost_of(0.8);
+  Bench bench;
+  for (int step = 0; step < 12; ++step) bench.drafts(speculation, cost, 2);
+  const auto sizes = [&] {
+    drafter->rows.clear();
+    const auto drafts = bench.drafts(speculation, cost, 2);
+    return std::pair(drafts[0].size(), drafts[1].size());
+  };
+  const auto [one, other] = sizes();
+  EXPECT_EQ(one, other);
+  EXPECT_GT(one, 0u);
+  // Both are believed to be good, so both are drafted for as far as before; the newest confidence of one says no.
+  bad = 0.1f;
+  const auto [kept, cut] = sizes();
+  EXPECT_EQ(drafter->rows[1], drafter->rows[2]);
+  EXPECT_GT(drafter->rows[2], 0);
+  EXPECT_GE(kept, one);
+  EXPECT_EQ(cut, 0u);
+  // Once that is known of both, nothing is drafted any more, although the next drafts would be good.
+  good = 0.05f, bad = 0.05f;
+  for (int step = 0; step < 12; ++step) bench.drafts(speculation, cost, 2);
+  good = 0.9f, bad = 0.9f;
+  sizes();
+  EXPECT_EQ(drafter->rows[1] + drafter->rows[2], 0);
+}
+
+TEST(Speculation, EachCostlyDrafterIsTimedApart) {
+  auto first = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.8f}),
+       second = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.8f, 0.7f}),
+       free = std::make_shared<Fixed>(std::vector<float>{0.2f});
+  first->costs = second->costs = true;
+  Speculation speculation({.fixed = 3}, {first, free, second});
+  Bench().drafts(speculation, cost_of(0.1), 4);
+  EXPECT_THAT(speculation.draft_rows(), ElementsAre(12, 12)) << "three for each of four, asked of both";
+  EXPECT_GT(speculation.draft_ms_each()[0], 0.0);
+  EXPECT_GT(speculation.draft_ms_each()[1], 0.0);
+  auto next = std::make_shared<Fixed>(std::vector<float>{0.9f, 0.8f, 0.7f, 0.6f});
+  next->costs = true;
+  EXPECT_EQ(speculation.replace(second, next), 1);
+  Bench().drafts(speculation, cost_of(0.1), 4);
+  EXPECT_EQ(second->asked.size(), 4u);
+  EXPECT_EQ(next->asked.size(), 4u);
+}
+
+TEST(Speculation, NobodyIsToldOfPausesThatAreSwitchedOff) {
+  auto drafter = std::make_shared<Fixed>(std::vector<float>{0.99f});
+  Speculation speculation({.fixed = 1, .pauses = false}, {drafter});
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(Bench().drafts(speculation, cost_of(0.1), 1)[0].size(), 1u);
+    speculation.verified(1, 0);
+  }
+  EXPECT_EQ(speculation.stats().pauses, 0);
+  EXPECT_EQ(speculation.stats().failures, 40);
 }
 
 }  // namespace

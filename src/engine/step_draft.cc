@@ -2,8 +2,9 @@
 // step_loop.h. The step thread.
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/log.h"
 #include "base/stopwatch.h"
-#include "engine/draft_sampler.h"
 #include "engine/step_loop.h"
 
 namespace dspark {
@@ -23,34 +24,35 @@ bool StepLoop::may_draft(const ActiveRequest& request) const {
 
 // Guesses for those that decode, no further than their answers may go.
 void StepLoop::speculate() {
-  std::vector<Speculated> guesses;
-  std::vector<Branch*> branches;
-  std::vector<RequestDraftSampler> samplers;
-  samplers.reserve(running_.size());
+  guessing_.clear();
+  draft_samplers_.clear();
+  draft_samplers_.reserve(running_.size());
+  guesses_.resize(std::max(guesses_.size(), running_.size()));
+  guess_pointers_.clear();
   for (Branch* branch : running_) {
     if (!branch->decodes()) continue;
     const Request& request = branch->request->request;
     const int tokens = static_cast<int>(branch->tokens.size());
     int room = std::min(request.max_tokens - branch->output, options_.context - tokens) - 1;
     if (request.draft_tokens >= 0) room = std::min(room, request.draft_tokens);
-    branches.push_back(branch);
-    samplers.emplace_back(runner_.ops(), branch->sampler, branch->history);
-    // Where the drafter's KV has a gap (drafting was switched on since), it does not look back.
-    const bool whole = branch->kv.draft_length() == branch->kv.length();
-    guesses.push_back({.id = branch->id,
-                       .tokens = branch->tokens,
-                       .blocks = branch->kv.table(),
-                       .context_begin = whole ? 0 : branch->kv.length(),
-                       .room = room,
-                       .sampler = &samplers.back(),
-                       .bucket = branch->request->bucket});
+    draft_samplers_.emplace_back(runner_.ops(), branch->sampler, branch->history);
+    Speculated& guess = guesses_[guessing_.size()];
+    std::vector<DraftToken> memory = std::move(guess.draft);
+    guess = {.id = branch->id,
+             .tokens = branch->tokens,
+             .blocks = branch->kv.table(),
+             .context_begin = std::min(branch->draft_begin, branch->kv.length()),
+             .room = room,
+             .sampler = &draft_samplers_.back(),
+             .bucket = branch->request->bucket,
+             .draft = std::move(memory)};
+    guessing_.push_back(branch);
+    guess_pointers_.push_back(&guess);
   }
-  std::vector<Speculated*> choices;
-  for (Speculated& guess : guesses) choices.push_back(&guess);
-  speculation_.propose(choices, others(), cost_);
-  for (size_t i = 0; i < branches.size(); ++i) {
-    branches[i]->drafted.clear();
-    for (const DraftToken& token : guesses[i].draft) branches[i]->drafted.push_back(token.token);
+  speculation_.propose(guess_pointers_, others(), cost_);
+  for (size_t i = 0; i < guessing_.size(); ++i) {
+    guessing_[i]->drafted.clear();
+    for (const DraftToken& token : guesses_[i].draft) guessing_[i]->drafted.push_back(token.token);
   }
 }
 
@@ -100,6 +102,26 @@ void StepLoop::tell_drafter() {
   forward_ms_ += settled_seconds_ * 1e3;
 }
 
+// Another drafter from now on. What the one before it has written is nobody's any more: those who run are drafted for
+// without it, and those who wait count on less of the cache.
+void StepLoop::take_drafter(std::optional<NewDrafter> next) {
+  if (!next) return;
+  DSPARK_CHECK(kv_drafter_ != nullptr && same_layouts(next->drafter->kv_layouts(), kv_drafter_->kv_layouts()),
+               "the drafter {} cannot take the place of one with another KV", next->drafter->name());
+  settle_drafter();
+  std::vector<SequenceKv*> open;
+  for (Branch* branch : running_) {
+    open.push_back(&branch->kv);
+    branch->draft_begin = next_block(branch->kv.length());
+  }
+  runner_.kv().set_drafter(next->digest, open);
+  if (const int costly = speculation_.replace(kv_drafter_, next->drafter); costly >= 0) cost_.doubt_draft(costly);
+  std::ranges::replace(options_.drafters, kv_drafter_, next->drafter);
+  kv_drafter_ = std::move(next->drafter);
+  for (Branch* branch : waiting_) branch->cached = runner_.kv().cached(branch->prefix, open_options(*branch));
+  log(LogLevel::kInfo, "another drafter from step {} on: {}", stats_.steps, to_hex(next->digest).substr(0, 16));
+}
+
 // Before blocks change hands.
 void StepLoop::settle_drafter() {
   if (kv_drafter_ != nullptr) kv_drafter_->settle();
@@ -118,7 +140,10 @@ void StepLoop::learn_cost() {
     stats_.actual_seconds += actual_ms_ * 1e-3;
   }
   cost_.observe(forward, forward_ms_);
-  cost_.observe_draft(shape_.draft_rows, speculation_.draft_ms());
+  for (int drafter = 0; drafter < kCostlyDrafters; ++drafter) {
+    const auto i = static_cast<size_t>(drafter);
+    cost_.observe_draft(drafter, shape_.draft_rows[i], speculation_.draft_ms_each()[i]);
+  }
   cost_.observe_draws(shape_.draws, drawn_seconds_ * 1e3);
   if (cost_.steps_off() == kStepsOff) speculation_.cost_was_off(actual_ms_ / std::max(expected_ms_, 1e-9));
 }

@@ -46,8 +46,8 @@ StepLoop::StepLoop(Runner& runner, const Tokenizer& tokenizer, StepLoopOptions o
       tokenizer_(tokenizer),
       options_(std::move(options)),
       limits_(limits_of(runner, options_)),
-      kv_drafter_(drafter_with_kv(options_.drafters)),
       cost_(options_.cost),
+      kv_drafter_(drafter_with_kv(options_.drafters)),
       speculation_(options_.speculation, options_.drafters),
       defrag_at_(Clock::now() + options_.defrag_every) {
   for (int i = 0; i < runner.pool().size(); ++i) scratch_.emplace_back(runner.ops());
@@ -96,6 +96,11 @@ void StepLoop::reconfigure(LiveLoopOptions options) {
   wanted_ = options;
 }
 
+void StepLoop::replace_drafter(NewDrafter drafter) {
+  const std::lock_guard lock(mutex_);
+  new_drafter_ = std::move(drafter);
+}
+
 void StepLoop::drain() {
   const std::lock_guard lock(mutex_);
   draining_ = true;
@@ -128,8 +133,7 @@ void StepLoop::main() {
     } catch (...) {
       abandon_step("an unknown exception");
     }
-    sweep();
-    publish();
+    if (!sweep()) publish();
   }
   for (auto& [id, request] : requests_) end_request(*request, closing());
   sweep();
@@ -140,6 +144,7 @@ bool StepLoop::take_in() {
   std::vector<std::unique_ptr<ActiveRequest>> arrived;
   std::vector<RequestId> cancelled;
   std::optional<LiveLoopOptions> wanted;
+  std::optional<NewDrafter> drafter;
   {
     std::unique_lock lock(mutex_);
     if (requests_.empty() && arrived_.empty() && !stop_) {
@@ -152,12 +157,14 @@ bool StepLoop::take_in() {
     arrived.swap(arrived_);
     cancelled.swap(cancelled_);
     wanted.swap(wanted_);
+    drafter.swap(new_drafter_);
     if (stop_) {
       for (auto& request : arrived) requests_[request->id] = std::move(request);
       return false;
     }
   }
   take_options(wanted);
+  take_drafter(std::move(drafter));
   for (auto& request : arrived) {
     for (auto& branch : request->choices) branches_[branch->id] = branch.get();
     enqueue(*request->choices[0]);
@@ -331,6 +338,7 @@ void StepLoop::enqueue(Branch& branch) {
 void StepLoop::admit(Branch& branch) {
   ActiveRequest& request = *branch.request;
   branch.kv = runner_.kv().open(branch.prefix, open_options(branch));
+  branch.draft_begin = branch.kv.draft_length() == branch.kv.length() ? 0 : next_block(branch.kv.length());
   branch.opened = true;
   branch.state = Branch::State::kRunning;
   std::erase(waiting_, &branch);

@@ -22,6 +22,8 @@
 
 #include "engine/active_request.h"
 #include "engine/decision_log.h"
+#include "engine/draft_sampler.h"
+#include "engine/drafter_choice.h"
 #include "engine/loop_stats.h"
 #include "engine/request.h"
 #include "engine/runner.h"
@@ -69,6 +71,10 @@ class StepLoop final : public Serving {
   // From the next step on, for what is here and what comes; no token changes. Any thread.
   void reconfigure(LiveLoopOptions options);
 
+  // From the next step on this drafter stands in the place of the one that keeps KV, of which there must be one and
+  // whose layers' layout it has. What that one has written is used no more; no token changes. Any thread.
+  void replace_drafter(NewDrafter drafter);
+
   // From now on submit() refuses; what is here goes on.
   void drain();
   // Waits until no request is here, at most `timeout`; whether that came true.
@@ -107,6 +113,7 @@ class StepLoop final : public Serving {
   void idle(std::unique_lock<std::mutex>& lock);
   bool compact();
   void take_options(std::optional<LiveLoopOptions> options);
+  void take_drafter(std::optional<NewDrafter> next);
   void end_overdue();
   void step();
   void abandon_step(const std::string& why);
@@ -146,7 +153,7 @@ class StepLoop final : public Serving {
   bool take_token(Branch& branch, const DrawnToken& drawn, bool drafted);
   void end_choice(Branch& branch, FinishReason reason, std::optional<int32_t> end_token);
   void end_request(ActiveRequest& request, const Status& status);
-  void sweep();
+  bool sweep();
   void check_accounting();
 
   std::span<const int> hidden_layers() const;
@@ -157,10 +164,9 @@ class StepLoop final : public Serving {
 
   Runner& runner_;
   const Tokenizer& tokenizer_;
-  StepLoopOptions
-      options_;  // schedule and speculation are the step thread's, max_queue is under mutex_, the rest stays
+  // Schedule, speculation and drafters are the step thread's, max_queue is under mutex_, the rest stays.
+  StepLoopOptions options_;
   const RequestLimits limits_;
-  const std::shared_ptr<Drafter> kv_drafter_;  // the one of options_.drafters that keeps KV; null: none does
 
   // Between the callers and the step thread.
   mutable std::mutex mutex_;
@@ -168,6 +174,7 @@ class StepLoop final : public Serving {
   std::vector<std::unique_ptr<ActiveRequest>> arrived_;
   std::vector<RequestId> cancelled_;
   std::optional<LiveLoopOptions> wanted_;  // options to go on with
+  std::optional<NewDrafter> new_drafter_;  // to go on with
   uint64_t next_id_ = 1;
   int64_t here_ = 0;    // requests submitted and not ended
   int64_t queued_ = 0;  // of those, that have not begun
@@ -185,6 +192,7 @@ class StepLoop final : public Serving {
   size_t refreshed_ = 0;  // of waiting_, whose cached part was looked up last
   int stalled_ = 0;       // plans in a row of which nothing came
   CostModel cost_;
+  std::shared_ptr<Drafter> kv_drafter_;  // the one of options_.drafters that keeps KV; null: none does
   Speculation speculation_;
   StepShape shape_;                                             // of the step
   double forward_ms_ = 0.0;                                     // that it took, the drafter's features included
@@ -193,6 +201,10 @@ class StepLoop final : public Serving {
   std::array<std::deque<double>, kPools> first_token_seconds_;  // of recent requests
   std::array<double, kPools> usual_seconds_ = {};               // their P90
   std::vector<PlanSequence> plan_running_, plan_waiting_;
+  std::vector<Branch*> guessing_;  // whose next tokens are guessed in this step
+  std::vector<Speculated> guesses_;
+  std::vector<Speculated*> guess_pointers_;
+  std::vector<RequestDraftSampler> draft_samplers_;
   std::vector<RunRow> rows_;
   std::vector<Piece> pieces_;
   std::vector<Job> jobs_;

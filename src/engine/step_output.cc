@@ -164,6 +164,7 @@ void StepLoop::fork_choices(ActiveRequest& request) {
     Result<SequenceKv> fork = request.choices[0]->kv.fork();
     if (!fork.ok()) continue;
     branch.kv = std::move(*fork);
+    branch.draft_begin = request.choices[0]->draft_begin;
     branch.opened = true;
     branch.state = Branch::State::kRunning;
     running_.push_back(&branch);
@@ -264,9 +265,9 @@ void StepLoop::end_request(ActiveRequest& request, const Status& status) {
   request.listener->on_end(status, request.stats);
 }
 
-// Forgets the requests that have ended.
-void StepLoop::sweep() {
-  if (ended_.empty()) return;
+// Forgets the requests that have ended. Whether there were any: then the statistics are published.
+bool StepLoop::sweep() {
+  if (ended_.empty()) return false;
   int64_t never_begun = 0;
   std::vector<std::unique_ptr<ActiveRequest>> gone;
   for (const RequestId id : std::exchange(ended_, {})) {
@@ -283,6 +284,7 @@ void StepLoop::sweep() {
   queued_ -= never_begun;
   here_ -= count;
   if (here_ == 0) idle_.notify_all();
+  return true;
 }
 
 }  // namespace dspark

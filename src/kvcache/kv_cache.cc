@@ -305,9 +305,10 @@ Result<KvBlock*> KvCache::copy_of(const KvBlock& from, int count, int home) {
   return copy;
 }
 
-void KvCache::set_drafter(const Sha256Digest& digest) {
+void KvCache::set_drafter(const Sha256Digest& digest, std::span<SequenceKv* const> open) {
   const auto held = lock_all();
   shared_->drafter = digest;
+  for (SequenceKv* sequence : open) sequence->draft_length_ = 0;
 }
 
 int64_t KvCache::drop_cached() {

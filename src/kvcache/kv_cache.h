@@ -165,9 +165,9 @@ class KvCache {
   // there is a block for the copy.
   SequenceKv open(const KvPrefix& prefix, const KvOpenOptions& options);
 
-  // From now on the drafter's KV is that of another drafter. On the step thread, between steps, while no other thread
-  // is in open().
-  void set_drafter(const Sha256Digest& digest);
+  // From now on the drafter's KV is that of another drafter: of `open`, which must be all open sequences, nothing is
+  // there yet. On the step thread, between steps, while no other thread is in open().
+  void set_drafter(const Sha256Digest& digest, std::span<SequenceKv* const> open = {});
 
   // Evicts everything that nobody holds and that is not pinned; returns how many blocks.
   int64_t drop_cached();

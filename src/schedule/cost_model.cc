@@ -77,11 +77,10 @@ CostModel::CostModel() {
     sizes_[static_cast<size_t>(i)] = {std::log(ms), square(kGuessed), true};
   }
   mood_ = {0.0, square(kGuessed)};
-  terms_ = {.context_ms = kGuessedContextShare,
-            .draft_ms = kGuessedDraftShare,
-            .draft_row_ms = kGuessedDraftRowShare,
-            .draw_ms = kGuessedDrawShare};
-  for (Belief* term : {&context_, &draft_, &experts_, &draws_}) *term = {0.0, square(kTerm)};
+  terms_ = {.context_ms = kGuessedContextShare, .draw_ms = kGuessedDrawShare};
+  terms_.drafts.fill({.ms = kGuessedDraftShare, .row_ms = kGuessedDraftRowShare});
+  for (Belief* term : {&context_, &experts_, &draws_}) *term = {0.0, square(kTerm)};
+  drafts_.fill({0.0, square(kTerm)});
   refresh();
 }
 
@@ -168,9 +167,18 @@ double CostModel::context_part(const StepShape& shape) const {
   return terms_.context_ms * static_cast<double>(shape.context) * context_.factor;
 }
 
-double CostModel::draft_part(const StepShape& shape) const {
-  if (shape.draft_rows == 0) return 0.0;
-  return (terms_.draft_ms + terms_.draft_row_ms * shape.draft_rows) * draft_.factor;
+double CostModel::draft_part(int drafter, int rows) const {
+  if (rows == 0) return 0.0;
+  const DraftCost& cost = terms_.drafts[static_cast<size_t>(drafter)];
+  return (cost.ms + cost.row_ms * rows) * drafts_[static_cast<size_t>(drafter)].factor;
+}
+
+double CostModel::drafts_part(const DraftRows& rows) const {
+  double ms = 0.0;
+  for (int drafter = 0; drafter < kCostlyDrafters; ++drafter) {
+    ms += draft_part(drafter, rows[static_cast<size_t>(drafter)]);
+  }
+  return ms;
 }
 
 double CostModel::expert_part(const StepShape& shape) const {
@@ -183,7 +191,7 @@ double CostModel::mood() const { return mood_.factor; }
 
 double CostModel::ms(const StepShape& shape) const {
   const double rows = shape.rows == 0 ? 0.0 : sized_ms(shape.rows);
-  return mood() * (rows + context_part(shape) + draft_part(shape) + expert_part(shape) + draw_part(shape));
+  return mood() * (rows + context_part(shape) + drafts_part(shape.draft_rows) + expert_part(shape) + draw_part(shape));
 }
 
 // One term alone, by what it took; in the host's mood, which its time says nothing about.
@@ -199,11 +207,14 @@ void CostModel::correct(Belief& term, double expected_ms, double actual_ms) {
       std::clamp(outlier ? kDoubt * term.variance : (1.0 - gain) * term.variance, square(kSurest), square(kGuessed));
 }
 
-void CostModel::observe_draft(int rows, double actual_ms) {
+void CostModel::observe_draft(int drafter, int rows, double actual_ms) {
   if (rows <= 0 || !std::isfinite(actual_ms) || actual_ms <= 0.0) return;
-  if (terms_.draft_ms + terms_.draft_row_ms <= 0.0) terms_.draft_row_ms = actual_ms / (mood() * rows);
-  correct(draft_, draft_part({.draft_rows = rows}), actual_ms);
+  DraftCost& cost = terms_.drafts[static_cast<size_t>(drafter)];
+  if (cost.ms + cost.row_ms <= 0.0) cost.row_ms = actual_ms / (mood() * rows);
+  correct(drafts_[static_cast<size_t>(drafter)], draft_part(drafter, rows), actual_ms);
 }
+
+void CostModel::doubt_draft(int drafter) { drafts_[static_cast<size_t>(drafter)].variance = square(kGuessed); }
 
 void CostModel::observe_draws(int draws, double actual_ms) {
   if (draws <= 0 || !std::isfinite(actual_ms) || actual_ms <= 0.0) return;
@@ -222,11 +233,14 @@ void CostModel::observe(const StepShape& shape, double actual_ms) {
   const size_t index = static_cast<size_t>(size_index(shape.rows));
   Belief& size = sizes_[index];
   if (!size.known) size = {std::log(table_[index]), square(kGuessed), true};
-  const std::array<std::pair<Belief*, double>, 5> parts = {{{&mood_, 1.0},
-                                                            {&size, sized_ms(shape.rows) / usual_ms},
-                                                            {&context_, context_part(shape) / usual_ms},
-                                                            {&draft_, draft_part(shape) / usual_ms},
-                                                            {&experts_, expert_part(shape) / usual_ms}}};
+  std::array<std::pair<Belief*, double>, 4 + kCostlyDrafters> parts = {{{&mood_, 1.0},
+                                                                        {&size, sized_ms(shape.rows) / usual_ms},
+                                                                        {&context_, context_part(shape) / usual_ms},
+                                                                        {&experts_, expert_part(shape) / usual_ms}}};
+  for (int drafter = 0; drafter < kCostlyDrafters; ++drafter) {
+    const auto i = static_cast<size_t>(drafter);
+    parts[4 + i] = {&drafts_[i], draft_part(drafter, shape.draft_rows[i]) / usual_ms};
+  }
   double variance = square(kNoise);
   for (const auto& [belief, share] : parts) variance += square(share) * belief->variance;
   const double most = kOutlier * std::sqrt(variance);

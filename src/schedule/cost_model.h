@@ -14,13 +14,17 @@
 
 namespace dspark {
 
+// Drafters that cost time side by side, at most: each is a number below this wherever costs are told apart.
+inline constexpr int kCostlyDrafters = 2;
+using DraftRows = std::array<int, kCostlyDrafters>;  // positions that each of them computes
+
 // What a step computes.
 struct StepShape {
   int rows = 0;         // that go through the target
   int64_t context = 0;  // positions that they look at, summed over the rows
-  int draft_rows = 0;   // positions that a drafter computes
-  int experts = 0;      // that are touched, summed over the layers
-  int draws = 0;        // tokens that are drawn
+  DraftRows draft_rows = {};
+  int experts = 0;  // that are touched, summed over the layers
+  int draws = 0;    // tokens that are drawn
 };
 
 // One measured step time.
@@ -29,13 +33,18 @@ struct CostPoint {
   double ms = 0.0;
 };
 
+// What a drafter takes.
+struct DraftCost {
+  double ms = 0.0;      // once, where it drafts anything
+  double row_ms = 0.0;  // a position that it computes
+};
+
 // What the costs beyond the rows are believed to be, in milliseconds each.
 struct CostTerms {
-  double context_ms = 0.0;    // a position that a row looks at
-  double draft_ms = 0.0;      // once, where anything is drafted
-  double draft_row_ms = 0.0;  // a position that a drafter computes
-  double expert_ms = 0.0;     // an expert's weights
-  double draw_ms = 0.0;       // a token drawn
+  double context_ms = 0.0;  // a position that a row looks at
+  std::array<DraftCost, kCostlyDrafters> drafts = {};
+  double expert_ms = 0.0;  // an expert's weights
+  double draw_ms = 0.0;    // a token drawn
 };
 
 class CostModel {
@@ -55,9 +64,12 @@ class CostModel {
   // is right after two or three steps, the host's mood after about five.
   void observe(const StepShape& shape, double actual_ms);
 
-  // What is timed apart: drafting `rows` positions, and drawing so many tokens, took so long.
-  void observe_draft(int rows, double actual_ms);
+  // What is timed apart: a drafter's drafting of `rows` positions, and drawing so many tokens, took so long.
+  void observe_draft(int drafter, int rows, double actual_ms);
   void observe_draws(int draws, double actual_ms);
+
+  // Another drafter has this one's number from now on: its cost is the best guess, and an unsure one.
+  void doubt_draft(int drafter);
 
   // The fast factor: 1 when the host is as it was while profiled, 2 when all takes twice as long.
   double mood() const;
@@ -86,7 +98,8 @@ class CostModel {
   void refresh();
   void interpolate_unknown(std::span<const int> known);
   double context_part(const StepShape& shape) const;
-  double draft_part(const StepShape& shape) const;
+  double draft_part(int drafter, int rows) const;
+  double drafts_part(const DraftRows& rows) const;
   double expert_part(const StepShape& shape) const;
   double draw_part(const StepShape& shape) const;
   void correct(Belief& term, double expected_ms, double actual_ms);
@@ -94,7 +107,8 @@ class CostModel {
   std::array<Belief, kSizes> sizes_;
   std::array<double, kSizes> table_;  // ms of each size, made of the beliefs by refresh()
   CostTerms terms_;
-  Belief mood_, context_, draft_, experts_, draws_;
+  Belief mood_, context_, experts_, draws_;
+  std::array<Belief, kCostlyDrafters> drafts_;
   int steps_off_ = 0;
   bool known_ = false;
 };

@@ -50,12 +50,31 @@ TEST(CostModel, BeyondTheProfileItIsNeverTooCheap) {
 }
 
 TEST(CostModel, AddsItsTerms) {
-  const CostModel model =
-      model_of({{1, 4.0}}, {.context_ms = 1e-3, .draft_ms = 0.5, .draft_row_ms = 0.1, .expert_ms = 0.01});
+  const CostModel model = model_of(
+      {{1, 4.0}},
+      {.context_ms = 1e-3, .drafts = {{{.ms = 0.5, .row_ms = 0.1}, {.ms = 3.0, .row_ms = 1.0}}}, .expert_ms = 0.01});
   const double bare = model.ms({.rows = 1});
   EXPECT_NEAR(model.ms({.rows = 1, .context = 2000}) - bare, 2.0, 1e-9);
-  EXPECT_NEAR(model.ms({.rows = 1, .draft_rows = 5}) - bare, 1.0, 1e-9);
+  EXPECT_NEAR(model.ms({.rows = 1, .draft_rows = {5}}) - bare, 1.0, 1e-9);
+  EXPECT_NEAR(model.ms({.rows = 1, .draft_rows = {0, 2}}) - bare, 5.0, 1e-9);
+  EXPECT_NEAR(model.ms({.rows = 1, .draft_rows = {5, 2}}) - bare, 6.0, 1e-9);
   EXPECT_NEAR(model.ms({.rows = 1, .experts = 100}) - bare, 1.0, 1e-9);
+}
+
+// What one drafter takes says nothing about the other.
+TEST(CostModel, EachDrafterHasACostOfItsOwn) {
+  CostModel model = model_of({{1, 4.0}}, {.drafts = {{{.ms = 0.5, .row_ms = 0.1}, {.ms = 0.5, .row_ms = 0.1}}}});
+  const auto drafting = [&](DraftRows rows) {
+    return model.ms({.rows = 1, .draft_rows = rows}) - model.ms({.rows = 1});
+  };
+  for (int i = 0; i < 60; ++i) model.observe_draft(1, 5, 8.0);
+  EXPECT_NEAR(drafting({5, 0}), 1.0, 1e-9);
+  EXPECT_NEAR(drafting({0, 5}), 8.0, 0.4);
+  // Another one takes the place of the second: three drafts tell what it costs.
+  model.doubt_draft(1);
+  for (int i = 0; i < 3; ++i) model.observe_draft(1, 5, 2.0);
+  EXPECT_NEAR(drafting({0, 5}), 2.0, 0.5);
+  EXPECT_NEAR(drafting({5, 0}), 1.0, 1e-9);
 }
 
 TEST(CostModel, RefusesWhatIsNoCost) {

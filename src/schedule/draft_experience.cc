@@ -28,17 +28,15 @@ void DraftExperience::learn(uint64_t sequence, int situation, std::span<const fl
   own_[sequence][static_cast<size_t>(situation % kStrengths)] = curve;
 }
 
-std::vector<std::span<const float>> DraftExperience::recent(uint64_t sequence, int situation) const {
-  std::vector<std::span<const float>> out;
+void DraftExperience::recent(uint64_t sequence, int situation, std::vector<std::span<const float>>* out) const {
   const auto add = [&](const Curve& curve) {
-    if (curve.count > 0) out.push_back(std::span(curve.survival).first(static_cast<size_t>(curve.count)));
+    if (curve.count > 0) out->push_back(std::span(curve.survival).first(static_cast<size_t>(curve.count)));
   };
   if (const auto own = own_.find(sequence); own != own_.end()) {
     add(own->second[static_cast<size_t>(situation % kStrengths)]);
   }
   const Situation& known = situations_[static_cast<size_t>(situation)];
   for (int i = 1; i <= known.kept; ++i) add(known.curves[static_cast<size_t>((known.next - i + kKept) % kKept)]);
-  return out;
 }
 
 std::vector<int> DraftExperience::due(std::span<const int> present, std::span<const int> drafted) {

@@ -20,8 +20,9 @@ class DraftExperience {
   void learn(uint64_t sequence, int situation, std::span<const float> survival);
   void release(uint64_t sequence) { own_.erase(sequence); }
 
-  // Recent drafts: the sequence's own newest in such a situation first, then others'. Valid until the next learn.
-  std::vector<std::span<const float>> recent(uint64_t sequence, int situation) const;
+  // Appends recent drafts: the sequence's own newest in such a situation first, then others'. Valid until the next
+  // learn.
+  void recent(uint64_t sequence, int situation, std::vector<std::span<const float>>* out) const;
 
   // A step is planned; `present`: situations that occur in it, `drafted`: those that the drafter drafts for. Returns
   // the situations that have been left out for so long that they should be tried again, one draft of each: what was

@@ -22,34 +22,36 @@ double promise(std::span<const float> survival) {
   return sum;
 }
 
-// A draft of `length` that is like `known`; beyond its end it goes on as it ended.
-std::vector<float> draft_like(std::span<const float> known, int length) {
-  std::vector<float> out(known.begin(), known.begin() + std::min<ptrdiff_t>(length, std::ssize(known)));
-  float last = out.empty() ? 1.0f : out.back();
-  const float before = out.size() > 1 ? out[out.size() - 2] : 1.0f;
+// Appends a draft of `length` that is like `known`; beyond its end it goes on as it ended.
+void append_draft_like(std::span<const float> known, int length, std::vector<float>* out) {
+  const auto given = std::min<ptrdiff_t>(length, std::ssize(known));
+  out->insert(out->end(), known.begin(), known.begin() + given);
+  float last = given == 0 ? 1.0f : out->back();
+  const float before = given > 1 ? (*out)[out->size() - 2] : 1.0f;
   const float factor = known.empty() ? kUnknown : (before > 0.0f ? std::min(1.0f, last / before) : 0.0f);
-  while (static_cast<int>(out.size()) < length) out.push_back(last *= factor);
-  return out;
+  for (auto i = given; i < length; ++i) out->push_back(last *= factor);
 }
 
 class Rehearsal {
  public:
   Rehearsal(std::span<const DraftProspect> sequences, const StepBase& base, const CostModel& cost,
-            const VerifyLimits& limits)
-      : sequences_(sequences), base_(base), cost_(cost), limits_(limits) {}
+            const VerifyLimits& limits, int drafter)
+      : sequences_(sequences), base_(base), cost_(cost), limits_(limits), drafter_(static_cast<size_t>(drafter)) {}
 
   // Expected tokens a millisecond if drafts of these lengths are made.
-  double rate(const std::vector<int>& lengths, int rehearsals) const {
+  double rate(const std::vector<int>& lengths, int rehearsals) {
     StepBase base = base_;
-    for (const int length : lengths) base.draft_rows += length;
+    const int rows = std::accumulate(lengths.begin(), lengths.end(), 0);
+    base.draft_rows[drafter_] += rows;
     double tokens = 0.0, ms = 0.0;
-    std::vector<std::vector<float>> drafts(sequences_.size());
     for (int r = 0; r < rehearsals; ++r) {
-      std::vector<DraftedSequence> drafted;
+      drafts_.clear();
+      drafts_.reserve(static_cast<size_t>(rows));  // what points into it stays valid
+      drafted_.clear();
       for (size_t i = 0; i < sequences_.size(); ++i) {
-        drafted.push_back({expected(sequences_[i], lengths[i], r, drafts[i]), sequences_[i].context});
+        drafted_.push_back({expected(sequences_[i], lengths[i], r), sequences_[i].context});
       }
-      const VerifyPlan plan = plan_verification(drafted, base, cost_, limits_);
+      const VerifyPlan plan = plan_verification(drafted_, base, cost_, limits_);
       tokens += plan.expected_tokens;
       ms += plan.decode_ms;
     }
@@ -58,17 +60,22 @@ class Rehearsal {
 
  private:
   // The better one of what is at hand and what rehearsal `r` takes the drafter to make.
-  static std::span<const float> expected(const DraftProspect& sequence, int length, int r, std::vector<float>& draft) {
+  std::span<const float> expected(const DraftProspect& sequence, int length, int r) {
     if (length == 0) return sequence.at_hand;
-    const size_t known = sequence.recent.size();
-    draft = draft_like(known == 0 ? std::span<const float>() : sequence.recent[static_cast<size_t>(r) % known], length);
-    return promise(draft) > promise(sequence.at_hand) ? std::span<const float>(draft) : sequence.at_hand;
+    const size_t known = sequence.recent.size(), first = drafts_.size();
+    append_draft_like(known == 0 ? std::span<const float>() : sequence.recent[static_cast<size_t>(r) % known], length,
+                      &drafts_);
+    const std::span<const float> draft = std::span<const float>(drafts_).subspan(first);
+    return promise(draft) > promise(sequence.at_hand) ? draft : sequence.at_hand;
   }
 
   std::span<const DraftProspect> sequences_;
   StepBase base_;
   const CostModel& cost_;
   const VerifyLimits& limits_;
+  const size_t drafter_;
+  std::vector<float> drafts_;  // of the newest rehearsal, one behind the other
+  std::vector<DraftedSequence> drafted_;
 };
 
 // The lengths if those draft that have less than this at hand.
@@ -89,12 +96,12 @@ std::vector<int> halved(std::vector<int> lengths) {
 }  // namespace
 
 DraftPlan plan_drafts(std::span<const DraftProspect> sequences, const StepBase& base, const CostModel& cost,
-                      const VerifyLimits& limits) {
+                      const VerifyLimits& limits, int drafter) {
   DraftPlan best;
   best.lengths.assign(sequences.size(), 0);
   const bool many = std::ssize(sequences) >= kManySequences;
   const int rehearsals = std::clamp(kRehearsals / std::max(1, static_cast<int>(sequences.size())), 1, kRehearsals);
-  const Rehearsal rehearsal(sequences, base, cost, limits);
+  Rehearsal rehearsal(sequences, base, cost, limits, drafter);
   const double without = rehearsal.rate(best.lengths, 1);
   double best_rate = without * kLeastDraftGain;
   std::vector<int> last = best.lengths;

@@ -29,8 +29,9 @@ struct DraftPlan {
 
 // Tries to draft for nobody, for those that have nothing at hand, for those that have little, and so on up to all, each
 // with whole and half drafts, and takes what promises most. Drafts are made where it is not known what they bring. With
-// few sequences the mean over several rehearsals counts; with many their number is the mean.
+// few sequences the mean over several rehearsals counts; with many their number is the mean. `drafter`: its number
+// among those that cost time.
 DraftPlan plan_drafts(std::span<const DraftProspect> sequences, const StepBase& base, const CostModel& cost,
-                      const VerifyLimits& limits);
+                      const VerifyLimits& limits, int drafter = 0);
 
 }  // namespace dspark

@@ -20,7 +20,13 @@ const Curve kGood = {0.8f, 0.6f, 0.5f, 0.4f}, kBad = {0.05f, 0.0f, 0.0f, 0.0f};
 CostModel machine(double row_ms, double draft_ms, double draft_row_ms) {
   std::vector<CostPoint> points;
   for (const int rows : {1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512}) points.push_back({rows, 4.0 + row_ms * (rows - 1)});
-  return *CostModel::create(points, {.draft_ms = draft_ms, .draft_row_ms = draft_row_ms});
+  return *CostModel::create(points, {.drafts = {{{.ms = draft_ms, .row_ms = draft_row_ms}}}});
+}
+
+std::vector<std::span<const float>> recent_of(const DraftExperience& experience, uint64_t sequence, int situation) {
+  std::vector<std::span<const float>> out;
+  experience.recent(sequence, situation, &out);
+  return out;
 }
 
 std::vector<int> lengths(int count, const Curve& at_hand, const Curve& recent, const CostModel& cost, int most = 4) {
@@ -76,18 +82,18 @@ TEST(DraftPlan, ADraftIsWorthItsChanceToBeGood) {
 TEST(DraftExperience, TheOwnNewestComesFirst) {
   DraftExperience experience;
   const int situation = DraftExperience::situation(1, {});
-  EXPECT_THAT(experience.recent(7, situation), IsEmpty());
+  EXPECT_THAT(recent_of(experience, 7, situation), IsEmpty());
   experience.learn(7, situation, kGood);
   experience.learn(8, situation, kBad);
-  auto recent = experience.recent(7, situation);
+  auto recent = recent_of(experience, 7, situation);
   ASSERT_EQ(recent.size(), 3u);
   EXPECT_EQ(Curve(recent[0].begin(), recent[0].end()), kGood);
   EXPECT_EQ(Curve(recent[1].begin(), recent[1].end()), kBad);
   experience.release(7);
-  recent = experience.recent(7, situation);
+  recent = recent_of(experience, 7, situation);
   EXPECT_EQ(Curve(recent[0].begin(), recent[0].end()), kBad);
-  EXPECT_THAT(experience.recent(7, DraftExperience::situation(1, Curve{0.9f})), IsEmpty()) << "another situation";
-  EXPECT_THAT(experience.recent(7, DraftExperience::situation(2, {})), IsEmpty()) << "another kind of task";
+  EXPECT_THAT(recent_of(experience, 7, DraftExperience::situation(1, Curve{0.9f})), IsEmpty()) << "another situation";
+  EXPECT_THAT(recent_of(experience, 7, DraftExperience::situation(2, {})), IsEmpty()) << "another kind of task";
 }
 
 TEST(DraftExperience, WhatIsLeftOutIsTriedAgainLessAndLess) {

@@ -26,7 +26,7 @@ struct DraftedSequence {
 struct StepBase {
   int prompt_rows = 0;
   int64_t prompt_context = 0;  // positions that they look at
-  int draft_rows = 0;          // that a drafter has computed for it
+  DraftRows draft_rows = {};   // that drafters have computed for it
 };
 
 // What a plan must promise over the step without drafts. Many cuts promise nearly the same where rows cost in

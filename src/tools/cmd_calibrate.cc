@@ -5,7 +5,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/check.h"
 #include "base/cpu.h"
 #include "draft/calibration.h"
 #include "model/model_digest.h"
@@ -42,13 +41,10 @@ Result<Subject> find_subject(EngineOptions* options) {
   const std::string& folder = options->runner.digest_folder;
   DSPARK_TRY(const ModelFile model, ModelFile::open(options->model));
   DSPARK_TRY(options->runner.digest, model_digest(model.tensors(), {.folder = folder}, threads, {}));
-  DSPARK_TRY(const auto file, choose_drafter(options->drafter, *options->runner.digest, folder, threads));
-  DSPARK_CHECK(file.has_value(), "no drafter, although one is insisted on");
-  Subject subject = {.path = file->file.tensors().path(),
-                     .digest = file->digest,
-                     .positions = file->config.max_tokens(),
-                     .before = {}};
-  if (!file->config.confidence) {
+  DSPARK_TRY(const DrafterFile file, require_drafter(options->drafter, *options->runner.digest, folder, threads));
+  Subject subject = {
+      .path = file.file.tensors().path(), .digest = file.digest, .positions = file.config.max_tokens(), .before = {}};
+  if (!file.config.confidence) {
     return make_error(ErrorCode::kUnsupported,
                       "{}: this drafter has no confidence head, so there is nothing to calibrate; its survival is "
                       "learnt while it serves",

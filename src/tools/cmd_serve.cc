@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "base/printable.h"
@@ -56,22 +58,49 @@ Result<LiveLoopOptions> live_options(const Settings& settings) {
   return options;
 }
 
+// What runs under the live configuration, and what a change of it takes. Network thread.
+class LiveEngine {
+ public:
+  LiveEngine(const Settings& settings, Engine& engine) : engine_(engine), drafter_(settings.get<"drafter">()) {
+    const auto start = live_options(settings);
+    drafts_ = start.ok() && start->speculation.enabled;
+  }
+
+  Status check(const Settings& wanted) {
+    DSPARK_RETURN_IF_ERROR(check_settings(wanted));
+    DSPARK_TRY(const LiveLoopOptions options, live_options(wanted));
+    if (!drafts_ && options.speculation.enabled) {
+      return make_error(ErrorCode::kUnsupported,
+                        "the server was started without speculation, so no drafter is loaded; restart it with "
+                        "--enable-dspark auto");
+    }
+    loaded_.reset();
+    if (wanted.get<"drafter">() == drafter_) return Ok{};
+    DSPARK_TRY(const DrafterOptions which, drafter_options(wanted));
+    DSPARK_TRY(loaded_, engine_.load_new_drafter(which));
+    return Ok{};
+  }
+
+  // As checked last.
+  void apply(const Settings& wanted) {
+    engine_.loop().reconfigure(live_options(wanted).value());
+    if (!loaded_) return;
+    engine_.loop().replace_drafter(*std::exchange(loaded_, std::nullopt));
+    drafter_ = wanted.get<"drafter">();
+  }
+
+ private:
+  Engine& engine_;
+  bool drafts_ = false;
+  std::string drafter_;               // the setting whose drafter runs
+  std::optional<NewDrafter> loaded_;  // for the change that was checked last
+};
+
 std::shared_ptr<LiveConfig> live_config(const Settings& settings, Engine& engine) {
-  const auto start = live_options(settings);
-  const bool drafts = start.ok() && start->speculation.enabled;
+  const auto live = std::make_shared<LiveEngine>(settings, engine);
   return std::make_shared<LiveConfig>(
-      settings, LiveConfig::Hooks{.check = [drafts](const Settings& wanted) -> Status {
-                                    DSPARK_RETURN_IF_ERROR(check_settings(wanted));
-                                    DSPARK_TRY(const LiveLoopOptions options, live_options(wanted));
-                                    if (drafts || !options.speculation.enabled) return Ok{};
-                                    return make_error(ErrorCode::kUnsupported,
-                                                      "the server was started without speculation, so no drafter is "
-                                                      "loaded; restart it with --enable-dspark auto");
-                                  },
-                                  .apply =
-                                      [&engine](const Settings& wanted) {
-                                        engine.loop().reconfigure(live_options(wanted).value());  // checked
-                                      }});
+      settings, LiveConfig::Hooks{.check = [live](const Settings& wanted) { return live->check(wanted); },
+                                  .apply = [live](const Settings& wanted) { live->apply(wanted); }});
 }
 
 constexpr std::string_view kSelfTest = "One, two, three, four,";

@@ -1,7 +1,9 @@
 // `dspark train`: trains a drafter for a model. Main thread; the engine's workers compute.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "tools/command.h"
 #include "tools/compute.h"
@@ -9,12 +11,62 @@
 #include "tools/io.h"
 #include "tools/model_choice.h"
 #include "tools/progress.h"
+#include "train/online_training.h"
 #include "train/trainer.h"
 
 namespace dspark {
 
+namespace {
+
+// Beside a server that answers: it takes what the server leaves. The engine's threads inherit it.
+constexpr int kNiceness = 15;
+
+Status step_back() {
+  errno = 0;
+  const int now = getpriority(PRIO_PROCESS, 0);
+  if (errno == 0 && (now >= kNiceness || setpriority(PRIO_PROCESS, 0, kNiceness) == 0)) return Ok{};
+  return make_error(ErrorCode::kInternal, "the priority cannot be lowered: errno {}", errno);
+}
+
+std::string as_text(const OnlineResult& result, const OnlineOptions& options) {
+  std::string out =
+      fmt::format("{} answers of the log, {} tokens ({} repeated, {} other requests left out)\n",
+                  result.data.conversations, result.data.answer_tokens, result.data.repeated, result.data.left_out);
+  out += fmt::format("tau {:.3f} -> {:.3f} on {} held-out conversations, after {} steps\n", result.tau_before,
+                     result.tau_after, result.held_out, result.steps);
+  if (!result.better) return out + "no better than the drafter that there is: nothing is offered\n";
+  return out + fmt::format(
+                   "{0}/drafter.gguf is better. A running server takes it with\n"
+                   "  dspark config set drafter={0}/drafter.gguf\n",
+                   options.folder);
+}
+
+Result<ExitCode> fine_tune(const Settings& settings, const std::string& folder) {
+  DSPARK_RETURN_IF_ERROR(step_back());
+  OnlineOptions options = {.folder = folder, .log = settings.get<"online">()};
+  if (settings.is_set<"recipe">()) options.recipe = settings.get<"recipe">();
+  DSPARK_TRY(options.type, dtype_from_name(settings.get<"drafter-type">()));
+  DSPARK_TRY(const EngineOptions engine_wanted, engine_options(settings));
+  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(without_drafts(engine_wanted)));
+  DSPARK_TRY(const DrafterFile start,
+             require_drafter(engine_wanted.drafter, engine->runner().digest(), engine_wanted.runner.digest_folder,
+                             engine->runner().pool().size()));
+  options.drafter = start.file.tensors().path();
+  const InterruptScope interrupt(true);
+  Progress progress("training", ProgressUnit::kSteps, 0);
+  DSPARK_TRY(const OnlineResult result, train_online(*engine, options, [&](const TrainProgress& now) {
+               progress.update(now.step, now.steps);
+               return !interrupt.requested();
+             }));
+  DSPARK_RETURN_IF_ERROR(write_output(as_text(result, options)));
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
 Result<ExitCode> cmd_train(const Invocation& call) {
   const Settings& settings = call.settings;
+  if (!settings.get<"online">().empty()) return fine_tune(settings, call.operands[0]);
   TrainOptions options;
   options.folder = call.operands[0];
   options.data = settings.get<"data">();
@@ -36,7 +88,8 @@ Result<ExitCode> cmd_train(const Invocation& call) {
     return !interrupt.requested();
   }));
   // The tokenizer is for llama.cpp, which knows no lookups.
-  DSPARK_RETURN_IF_ERROR(trainer->write(type, trainer->recipe().drafter.lookup ? nullptr : file.gguf()));
+  DSPARK_RETURN_IF_ERROR(
+      trainer->write(type, trainer->recipe().drafter.lookup ? nullptr : file.gguf(), options.folder + "/drafter.gguf"));
   const auto trained = static_cast<double>(trainer->state().predictions - first);
   DSPARK_RETURN_IF_ERROR(write_output(
       fmt::format("{}: step {} of {}, {} predictions from {} answer tokens; this run {:.0f} predictions/s: {:.0f} s "

@@ -32,6 +32,10 @@ Result<ScheduleOptions> schedule_options(const Settings& settings) {
 
 namespace {
 
+bool speculates(const Settings& settings) {
+  return settings.get<"enable-dspark">() != "off" && settings.get<"enable-mtp-varlen">();
+}
+
 Result<WindowOptions> window_options(const Settings& settings) {
   WindowOptions window = {.size = static_cast<int>(settings.get<"dflash-window-size">()),
                           .min = static_cast<int>(settings.get<"dspark-dsw-min-window">()),
@@ -64,7 +68,9 @@ std::vector<std::string> drafter_folders() {
   return folders;
 }
 
-Result<DrafterOptions> drafter_options(const Settings& settings, bool speculates) {
+}  // namespace
+
+Result<DrafterOptions> drafter_options(const Settings& settings) {
   DrafterOptions options;
   DSPARK_TRY(options.with, draft_with_from_name(settings.get<"draft-with">()));
   options.file = settings.get<"drafter">();
@@ -82,11 +88,9 @@ Result<DrafterOptions> drafter_options(const Settings& settings, bool speculates
     return make_error(ErrorCode::kInvalidArgument, "--drafter names a drafter, --draft-with {} asks for none",
                       settings.get<"draft-with">());
   }
-  if (!speculates) options.with = DraftWith::kNone;
+  if (!speculates(settings)) options.with = DraftWith::kNone;
   return options;
 }
-
-}  // namespace
 
 Result<int> fixed_drafts_from_mode(const std::string& mode) {
   constexpr std::string_view kFixed = "fixed:";
@@ -104,7 +108,7 @@ Result<int> fixed_drafts_from_mode(const std::string& mode) {
 
 Result<SpeculationOptions> speculation_options(const Settings& settings) {
   SpeculationOptions options;
-  options.enabled = settings.get<"enable-dspark">() != "off" && settings.get<"enable-mtp-varlen">();
+  options.enabled = speculates(settings);
   options.floor = settings.get<"dflash-validation-threshold">();
   // The smallest cap that is set wins.
   for (const int64_t cap : {settings.get<"dflash-max-reuse-depth">(), settings.get<"nextn-decode">()}) {
@@ -117,8 +121,8 @@ Result<SpeculationOptions> speculation_options(const Settings& settings) {
 
 Status check_settings(const Settings& settings) {
   DSPARK_TRY([[maybe_unused]] const ScheduleOptions schedule, schedule_options(settings));
-  DSPARK_TRY(const SpeculationOptions speculation, speculation_options(settings));
-  DSPARK_TRY([[maybe_unused]] const DrafterOptions drafter, drafter_options(settings, speculation.enabled));
+  DSPARK_TRY([[maybe_unused]] const SpeculationOptions speculation, speculation_options(settings));
+  DSPARK_TRY([[maybe_unused]] const DrafterOptions drafter, drafter_options(settings));
   return Ok{};
 }
 
@@ -143,7 +147,7 @@ Result<EngineOptions> engine_options(const Settings& settings) {
   const std::string profile = settings.get<"cost-profile">();
   options.costs = {.measure = profile != "off", .again = profile == "new"};
   if (const auto cache = cache_dir(); cache.ok()) options.costs.folder = *cache + "/costs";
-  DSPARK_TRY(options.drafter, drafter_options(settings, options.speculation.enabled));
+  DSPARK_TRY(options.drafter, drafter_options(settings));
   options.max_queue = static_cast<int>(settings.get<"max-queue">());
   if (settings.get<"enable-cache-defrag">()) options.defrag_every = settings.get<"cache-defrag-every">();
   DSPARK_TRY(options.model, local_model(settings.get<"model">()));

@@ -14,6 +14,8 @@ ThreadPool::Options pool_options(const Settings& settings);
 Result<Isa> chosen_isa(const Settings& settings);
 Result<ScheduleOptions> schedule_options(const Settings& settings);
 Result<SpeculationOptions> speculation_options(const Settings& settings);
+// Which drafters; none where the settings do not speculate. A draft model is named as the user has.
+Result<DrafterOptions> drafter_options(const Settings& settings);
 // How many guesses of each sequence a step checks, by --dspark-mode: "fixed:K", or -1 for "planned".
 Result<int> fixed_drafts_from_mode(const std::string& mode);
 

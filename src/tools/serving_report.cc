@@ -100,8 +100,14 @@ void add_speculation(const SpeculationStats& stats, std::vector<MetricSample>* o
            [&](size_t i) { return static_cast<double>(stats.verified[i]); });
   by_place("dspark_position_accepted_total", "Of those, accepted", kCounter,
            [&](size_t i) { return static_cast<double>(stats.accepted[i]); });
-  by_place("vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted tokens, by place in the draft", kCounter,
-           [&](size_t i) { return static_cast<double>(stats.accepted[i]); });
+  for (size_t i = 0; i < stats.accepted.size(); ++i) {  // vLLM counts places from 0
+    if (stats.verified[i] == 0) continue;
+    out->push_back({"vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                    "Accepted tokens, by place in the draft",
+                    kCounter,
+                    static_cast<double>(stats.accepted[i]),
+                    {{"position", std::to_string(i)}}});
+  }
   by_place("dspark_calibration_error", "Expected calibration error of survival, by place in the draft", kGauge,
            [&](size_t i) { return calibration_error(stats.survival[i]); });
   by_place("dspark_survival_auc", "How well survival tells what is accepted, by place in the draft", kGauge,

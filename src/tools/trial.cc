@@ -97,7 +97,7 @@ ExpectedSpeed expected_speed(const CostModel& cost, std::span<const double> surv
   const auto speed = [&](size_t length) {
     std::vector<float> chances(survival.begin(), survival.begin() + static_cast<std::ptrdiff_t>(length));
     const std::vector<DraftedSequence> sequences(static_cast<size_t>(clients), {chances, kContext});
-    const StepBase base = {.draft_rows = costs_time ? clients * static_cast<int>(length) : 0};
+    const StepBase base = {.draft_rows = {costs_time ? clients * static_cast<int>(length) : 0}};
     const VerifyPlan plan = plan_verification(sequences, base, cost, {});
     return 1e3 * plan.expected_tokens / plan.expected_ms;
   };
@@ -136,7 +136,7 @@ Result<Trial> run_trial(Engine& engine, std::chrono::seconds patience) {
   for (CostPoint& point : trial.steps) point.ms = cost.ms({.rows = point.rows, .draws = point.rows});
   trial.survival = survival_since(before, after);
   const bool costs_time = after.drafts > before.drafts;
-  if (costs_time) trial.draft_ms = cost.ms({.rows = 1, .draft_rows = kTrialDraft}) - cost.ms({.rows = 1});
+  if (costs_time) trial.draft_ms = cost.ms({.rows = 1, .draft_rows = {kTrialDraft}}) - cost.ms({.rows = 1});
   for (const CostPoint& point : trial.steps) {
     if (point.rows != 1 && point.rows < 8) continue;
     trial.expected.push_back(expected_speed(cost, trial.survival, costs_time, point.rows));

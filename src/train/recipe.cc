@@ -2,15 +2,16 @@
 #include "train/recipe.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "base/json.h"
+#include "base/read_file.h"
 
 namespace dspark {
 namespace {
 
 using nlohmann::json;
+
+constexpr int64_t kMostBytes = 1 << 20;
 
 // Reads keys of one object, and in the end says which ones nobody asked for.
 class Keys {
@@ -149,17 +150,18 @@ Status read_training(Keys keys, Recipe* recipe) {
   return keys.done();
 }
 
+Result<json> parse_recipe(const std::string& text, const std::string& path) {
+  DSPARK_TRY(json document, parse_json(text, path));
+  if (!document.is_object()) return make_error(ErrorCode::kCorrupt, "{}: expected an object", path);
+  return document;
+}
+
 }  // namespace
 
 Result<Recipe> load_recipe(const std::string& path, const ModelConfig& target) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) return make_error(ErrorCode::kNotFound, "{}: cannot be read; check the path", path);
   Recipe recipe;
-  recipe.text = std::move(text).str();
-  DSPARK_TRY(const json document, parse_json(recipe.text, path));
-  if (!document.is_object()) return make_error(ErrorCode::kCorrupt, "{}: expected an object", path);
+  DSPARK_TRY(recipe.text, read_file(path, kMostBytes));
+  DSPARK_TRY(const json document, parse_recipe(recipe.text, path));
   Keys keys(document, path);
   DSPARK_TRY(Keys drafter, keys.part("drafter"));
   DSPARK_TRY(Keys training, keys.part("training"));
@@ -168,6 +170,25 @@ Result<Recipe> load_recipe(const std::string& path, const ModelConfig& target) {
   DSPARK_RETURN_IF_ERROR(read_training(training, &recipe));
   if (recipe.steps == 0) return make_error(ErrorCode::kCorrupt, "{}: training has no steps", path);
   recipe.batch.block = recipe.drafter.block_size;
+  return recipe;
+}
+
+Result<Recipe> fine_tuning_recipe(const std::string& path, const DsparkConfig& drafter) {
+  Recipe recipe;
+  recipe.drafter = drafter;
+  recipe.vocabulary = drafter.draft_vocab;
+  recipe.steps = 300;
+  recipe.held_out_every = 5;
+  recipe.rate = 1e-4;
+  recipe.warm_up = 30;
+  recipe.evaluate_conversations = 500;
+  if (!path.empty()) {
+    DSPARK_TRY(recipe.text, read_file(path, kMostBytes));
+    DSPARK_TRY(const json document, parse_recipe(recipe.text, path));
+    DSPARK_TRY(const Keys training, Keys(document, path).part("training"));
+    DSPARK_RETURN_IF_ERROR(read_training(training, &recipe));
+  }
+  recipe.batch.block = drafter.max_tokens();
   return recipe;
 }
 

@@ -40,4 +40,8 @@ struct Recipe {
 // expected.
 Result<Recipe> load_recipe(const std::string& path, const ModelConfig& target);
 
+// How a drafter that there is goes on learning, a little: its own sizes, and of the file, if there is one, what
+// `training` says.
+Result<Recipe> fine_tuning_recipe(const std::string& path, const DsparkConfig& drafter);
+
 }  // namespace dspark

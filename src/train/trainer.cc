@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "draft/dspark_weights.h"
 #include "train/adamw.h"
 #include "train/drafter_export.h"
 #include "train/gemm.h"
@@ -31,16 +32,37 @@ Result<std::unique_ptr<Trainer>> Trainer::open(Engine& engine, const TrainOption
 }
 
 Status Trainer::prepare() {
-  const ModelConfig& target = engine_.config();
   DSPARK_RETURN_IF_ERROR(create_folders(options_.folder));
-  DSPARK_TRY(recipe_, load_recipe(options_.recipe, target));
-  DSPARK_TRY(data_, load_train_data(options_.data, target.vocab, recipe_.held_out_every));
+  DSPARK_RETURN_IF_ERROR(choose_recipe());
+  DSPARK_TRY(data_, load_train_data(options_.data, engine_.config().vocab, recipe_.held_out_every));
   recipe_.drafter.target_digest = engine_.runner().digest();
   DSPARK_TRY(FeatureStore store,
              FeatureStore::open(options_.folder + "/features.bin", to_hex(engine_.runner().digest()),
                                 recipe_.drafter.target_layers, options_.feature_bytes));
   features_ = std::make_unique<FeatureStore>(std::move(store));
   return Ok{};
+}
+
+Status Trainer::choose_recipe() {
+  const ModelConfig& target = engine_.config();
+  if (options_.start.empty()) {
+    DSPARK_TRY(recipe_, load_recipe(options_.recipe, target));
+    return Ok{};
+  }
+  DSPARK_TRY(const ModelFile file, ModelFile::open(options_.start));
+  DSPARK_TRY(const DsparkConfig drafter, read_dspark_config(file));
+  DSPARK_RETURN_IF_ERROR(check_target(drafter, target, engine_.runner().digest(), options_.start));
+  DSPARK_RETURN_IF_ERROR(check_trainable(file, drafter, target));
+  DSPARK_TRY(vocabulary_.ids, read_vocabulary_map(file, drafter));
+  DSPARK_TRY(recipe_, fine_tuning_recipe(options_.recipe, drafter));
+  return Ok{};
+}
+
+void Trainer::choose_vocabulary() {
+  const int all = engine_.config().vocab;
+  vocabulary_.target_size = all;
+  if (!options_.start.empty()) return;  // the drafter's own
+  vocabulary_ = frequent_tokens(data_, all, recipe_.vocabulary > 0 ? recipe_.vocabulary : all);
 }
 
 Status Trainer::start_or_resume() {
@@ -56,8 +78,7 @@ Status Trainer::start_or_resume() {
     state_ = *std::move(saved);
     vocabulary_ = {.target_size = target.vocab, .ids = state_.vocabulary};
   } else {
-    const int size = recipe_.vocabulary > 0 ? recipe_.vocabulary : target.vocab;
-    vocabulary_ = frequent_tokens(data_, target.vocab, size);
+    choose_vocabulary();
     state_.vocabulary = vocabulary_.ids;
     state_.recipe = recipe_.text;
   }
@@ -66,6 +87,8 @@ Status Trainer::start_or_resume() {
   parameters_ = std::make_unique<DrafterParameters>(recipe_.drafter);
   if (state_.step > 0) {
     DSPARK_RETURN_IF_ERROR(load_checkpoint(checkpoint_path(), parameters_.get()));
+  } else if (!options_.start.empty()) {
+    DSPARK_RETURN_IF_ERROR(load(options_.start));
   } else {
     initialise(engine_.runner().model(), recipe_, data_, vocabulary_, parameters_.get());
     if (!recipe_.start_from.empty()) {
@@ -186,8 +209,13 @@ Status Trainer::run(const std::function<bool(const TrainProgress&)>& report) {
   return Ok{};
 }
 
-Status Trainer::write(DType type, const GgufFile* target) const {
-  return export_drafter(recipe_.drafter, vocabulary_, *parameters_, type, target, options_.folder + "/drafter.gguf");
+Status Trainer::write(DType type, const GgufFile* target, const std::string& path) const {
+  return export_drafter(recipe_.drafter, vocabulary_, *parameters_, type, target, path);
+}
+
+Status Trainer::load(const std::string& path) {
+  DSPARK_TRY(const ModelFile file, ModelFile::open(path));
+  return import_drafter(file, parameters_.get());
 }
 
 }  // namespace dspark

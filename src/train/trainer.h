@@ -19,6 +19,7 @@ struct TrainOptions {
   std::string data;
   std::string recipe;
   int64_t feature_bytes = 0;  // of features that are kept on disk
+  std::string start = {};     // a drafter (GGUF) that is trained on, by fine_tuning_recipe(recipe)
 };
 
 struct TrainProgress {
@@ -37,8 +38,10 @@ class Trainer {
   // log.jsonl.
   Status run(const std::function<bool(const TrainProgress&)>& report);
 
-  // Writes folder/drafter.gguf as it is now. `target`: its file, whose tokenizer is copied; may be null.
-  Status write(DType type, const GgufFile* target) const;
+  // Writes the drafter as it is now. `target`: its file, whose tokenizer is copied; may be null.
+  Status write(DType type, const GgufFile* target, const std::string& path) const;
+  // Takes the parameters of a drafter of the same kind from its GGUF.
+  Status load(const std::string& path);
 
   const TrainState& state() const { return state_; }
   const Recipe& recipe() const { return recipe_; }
@@ -52,6 +55,8 @@ class Trainer {
  private:
   Trainer(Engine& engine, TrainOptions options) : engine_(engine), options_(std::move(options)) {}
   Status prepare();
+  Status choose_recipe();
+  void choose_vocabulary();
   Status start_or_resume();
   Result<TrainBatch> make_batch();
   LossOptions loss_now() const;

@@ -169,7 +169,7 @@ TEST_F(Training, StartsFromAnotherTrainingWithOtherTokens) {
 TEST_F(Training, TheWrittenDrafterIsRead) {
   const auto trainer = open("run");
   run(*trainer, 2);
-  ASSERT_TRUE(trainer->write(DType::kF32, nullptr).ok());
+  ASSERT_TRUE(trainer->write(DType::kF32, nullptr, path("run") + "/drafter.gguf").ok());
   const auto file = ModelFile::open(path("run") + "/drafter.gguf");
   ASSERT_TRUE(file.ok()) << file.error().message;
   const auto config = read_dspark_config(*file);
@@ -189,6 +189,29 @@ TEST_F(Training, TheWrittenDrafterIsRead) {
   weights->markov_w1.dequantise_row(3, row.data());
   const auto& w1 = trainer->parameters().markov_w1->value;
   EXPECT_EQ(row, std::vector<float>(w1.begin() + 24, w1.begin() + 32));
+}
+
+TEST_F(Training, GoesOnFromAFileWithItsValues) {
+  const auto trainer = open("run");
+  run(*trainer, 2);
+  const std::string file = path("run") + "/drafter.gguf";
+  ASSERT_TRUE(trainer->write(DType::kF32, nullptr, file).ok());
+  const TrainOptions options = {
+      .folder = path("more"), .data = path("data.jsonl"), .recipe = path("recipe.json"), .start = file};
+  const auto more = Trainer::open(*engine_, options);
+  ASSERT_TRUE(more.ok()) << more.error().message;
+  EXPECT_EQ((*more)->state().vocabulary, trainer->state().vocabulary);
+  for (size_t i = 0; i < trainer->parameters().all.size(); ++i) {
+    const Parameter &was = trainer->parameters().all[i], &is = (*more)->parameters().all[i];
+    EXPECT_EQ(is.value, was.value) << was.name;
+  }
+  EXPECT_EQ((*more)->evaluate()->tau(), trainer->evaluate()->tau());
+  run(**more, 3);
+  EXPECT_NE((*more)->parameters().fc->value, trainer->parameters().fc->value);
+
+  TrainOptions folder = options;
+  folder.start = std::string(DSPARK_TEST_DATA) + "/drafters/markov";
+  EXPECT_EQ(Trainer::open(*engine_, folder).error().code, ErrorCode::kUnsupported) << "no GGUF";
 }
 
 TEST(BigramFactors, LowRankTablesComeBack) {
