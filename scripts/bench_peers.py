@@ -148,12 +148,14 @@ def row_costs(ours, model, rounds):
 
 def start_costs(model, threads):
     """Seconds from start to the first token of a warm file; resident memory against file and KV, for a short prompt
-    and for one of about 1,000 tokens."""
+    and for one of about 1,000 tokens, without the drafter (scripts/memory_aim.py has it with)."""
     block = 128 * json.loads(run([DSPARK, "inspect", model, "--json"]))["runs_as"]["kv_bytes_per_position"]
     out = {"file_bytes": os.path.getsize(model), "memory": []}
-    for words in (1, 1000):
+
+    def first_token(words, *more):
+        """Medians of five starts: seconds, peak bytes."""
         command = [str(DSPARK), "run", "-m", str(model), "--raw", "-p", "one " * words, "--max-tokens", "1",
-                   "--threads", str(threads)]
+                   "--threads", str(threads), *more]
         times, peaks = [], []
         for _ in range(5):
             start = time.monotonic()
@@ -161,10 +163,14 @@ def start_costs(model, threads):
             _, _, usage = os.wait4(process.pid, 0)
             times.append(time.monotonic() - start)
             peaks.append(usage.ru_maxrss * 1024)
+        return median_spread(times), median_spread(peaks)
+
+    out["load_to_first_token_s"], _ = first_token(1)
+    for words in (1, 1000):
+        _, peak = first_token(words, "--enable-dspark", "off")
         kv = (words // 128 + 1) * block
-        out["memory"].append({"prompt_tokens": words, "kv_bytes": kv, "peak_resident_bytes": median_spread(peaks),
-                              "share": statistics.median(peaks) / (out["file_bytes"] + kv)})
-        out.setdefault("load_to_first_token_s", median_spread(times))
+        out["memory"].append({"prompt_tokens": words, "kv_bytes": kv, "peak_resident_bytes": peak,
+                              "share": peak["median"] / (out["file_bytes"] + kv)})
     return out
 
 

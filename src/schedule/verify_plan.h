@@ -49,9 +49,9 @@ struct VerifyPlan {
   double expected_tokens = 0.0;  // of the decoding sequences
 };
 
-// The best cut, or none where it promises less than kLeastPlanGain. Rows of prompts cost what they cost without any draft,
-// so that a long prompt in the same step makes drafts neither cheaper nor dearer than they are. Ties take the smaller
-// budget; equal survivals the earlier sequence.
+// The best cut, or none where it promises less than kLeastPlanGain. Rows of prompts cost what they cost without any
+// draft, so that a long prompt in the same step makes drafts neither cheaper nor dearer than they are. Ties take the
+// smaller budget; equal survivals the earlier sequence.
 VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const StepBase& base, const CostModel& cost,
                              const VerifyLimits& limits);
 
