@@ -616,7 +616,7 @@ TEST(KvCache, CompactionMovesBlocksDownAndKeepsWhatTheyHold) {
       EXPECT_EQ(again.first_wrong(), -1);
     }
     if (shards == 3) {
-      for (const KvShardStats& shard : after.shards) EXPECT_GE(shard.free_blocks, after.free_blocks >= 3 ? 0 : 0);
+      for (const KvShardStats& shard : after.shards) EXPECT_GE(shard.free_blocks, 0);
     }
     TestSequence more = run_sequence(*cache, "c", iota_tokens(500, 90'000));
     EXPECT_EQ(more.first_wrong(), -1);

@@ -30,7 +30,8 @@ Status read_gguf(const GgufFile& file, ModelConfig* c) {
   c->local = local_pattern(c->layers, period);
   // The file does not hold the attention scale: only the 27B model, known by its depth, differs from 1 / sqrt(dim).
   constexpr int kLayersOf27B = 62;
-  if (c->layers == kLayersOf27B) c->query_scale = 1.0f / std::sqrt(static_cast<float>(c->hidden / c->heads));
+  const int width = c->hidden / c->heads;
+  if (c->layers == kLayersOf27B) c->query_scale = 1.0f / std::sqrt(static_cast<float>(width));
   return Ok{};
 }
 

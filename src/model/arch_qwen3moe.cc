@@ -49,7 +49,7 @@ Result<std::vector<PackedMatrix>> load_experts(const ModelConfig& c, WeightLoade
   std::vector<PackedMatrix> out;
   for (int e = 0; e < c.experts; ++e) {
     DSPARK_TRY(PackedMatrix matrix, loader.matrix(name, rows, k, layer, e));
-    out.push_back(std::move(matrix));
+    out.push_back(matrix);
   }
   return out;
 }
@@ -63,7 +63,7 @@ Result<ModelWeights> load_weights(const ModelConfig& c, WeightLoader& loader) {
     DSPARK_TRY(std::vector<PackedMatrix> up, load_experts(c, loader, kUp, c.expert_ffn, c.hidden, i));
     DSPARK_TRY(std::vector<PackedMatrix> down, load_experts(c, loader, kDown, c.hidden, c.expert_ffn, i));
     for (size_t e = 0; e < gate.size(); ++e) {
-      layer.experts.push_back({std::move(gate[e]), std::move(up[e]), std::move(down[e])});
+      layer.experts.push_back({gate[e], up[e], down[e]});
     }
   }
   return weights;

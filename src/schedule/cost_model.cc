@@ -159,7 +159,7 @@ double CostModel::sized_ms(int rows) const {
   const int here_rows = size_rows(index);
   if (rows <= here_rows) return here;
   if (index == kSizes - 1) return here * rows / here_rows;
-  const double next = table_[static_cast<size_t>(index + 1)];
+  const double next = table_[static_cast<size_t>(index) + 1];
   return here + (next - here) * (rows - here_rows) / (size_rows(index + 1) - here_rows);
 }
 

@@ -12,7 +12,10 @@ namespace dspark {
 namespace {
 
 // A machine: 4 ms for up to four rows, then a step up for every tile of four.
-double staircase(int rows) { return 4.0 + 1.5 * ((rows - 1) / 4) + 0.02 * rows; }
+double staircase(int rows) {
+  const int full_tiles = (rows - 1) / 4;
+  return 4.0 + 1.5 * full_tiles + 0.02 * rows;
+}
 
 std::vector<CostPoint> profile_of(double (*truth)(int), double factor = 1.0) {
   std::vector<CostPoint> points;
