@@ -26,7 +26,8 @@ Result<TrainState> read_train_state(const std::string& path);
 Status load_checkpoint(const std::string& path, DrafterParameters* parameters);
 
 // The values of another training's checkpoint, for a drafter of the same kind that may have other tokens: rows of
-// tokens that both can say are taken over, the others keep what they hold. Moments stay as they are.
+// tokens that both can say are taken over, the others become their mean. Moments stay as they are. kCorrupt for another
+// kind of drafter and for a file that ends too soon.
 Status start_from_checkpoint(const std::string& path, const std::vector<int32_t>& vocabulary,
                              DrafterParameters* parameters);
 
