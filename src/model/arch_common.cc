@@ -38,8 +38,17 @@ Status llama3_factors(const nlohmann::json& scaling, const std::string& name, Mo
 
 float query_scale(int head_dim) { return 1.0f / std::sqrt(static_cast<float>(std::max(1, head_dim))); }
 
+// Decoders look back only; a drafter, whose shape is read by the same keys, may look both ways within its block.
+Status check_causal(const GgufFile& file, const std::string& architecture) {
+  const std::string key = architecture + ".attention.causal";
+  DSPARK_TRY(const bool causal, file.get_or<bool>(key, true));
+  if (!causal) return make_error(ErrorCode::kUnsupported, "{}: {} is false, expected true", file.path(), key);
+  return Ok{};
+}
+
 Result<ModelConfig> read_gguf(const GgufFile& file) {
   DSPARK_TRY(ModelConfig c, read_gguf_shape(file));
+  DSPARK_RETURN_IF_ERROR(check_causal(file, c.architecture));
   const TensorInfo* embedding = file.info("token_embd.weight");
   if (embedding == nullptr) {
     return make_error(ErrorCode::kCorrupt, "{}: tensor 'token_embd.weight' is missing; is this a whole model?",
@@ -110,10 +119,6 @@ Status check_gguf_features(const GgufFile& file, const std::string& architecture
     if (found == neutral) continue;
     return make_error(ErrorCode::kUnsupported, "{}: {} is {}, expected {}", file.path(), key, found, neutral);
   }
-  if (architecture == "dflash") return Ok{};  // a drafter may look both ways within its block, and reads the key itself
-  const std::string key = architecture + ".attention.causal";
-  DSPARK_TRY(const bool causal, file.get_or<bool>(key, true));
-  if (!causal) return make_error(ErrorCode::kUnsupported, "{}: {} is false, expected true", file.path(), key);
   return Ok{};
 }
 
