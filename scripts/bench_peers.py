@@ -26,6 +26,11 @@ def run(command, **kwargs):
                           stderr=subprocess.PIPE, **kwargs).stdout
 
 
+def isa_in_use(isa):
+    """The instruction set that --isa means on this machine."""
+    return isa if isa != "auto" else json.loads(run([DSPARK, "bench", "kernels", "--json"]))["isa"]
+
+
 class Ours:
     """dspark's own benchmark commands; every method returns tokens a second."""
 
@@ -243,13 +248,14 @@ def main():
     parser.add_argument("--only", default="", help="regular expression: which rows of the table to measure")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "benchmarks")
     args = parser.parse_args()
+    run([DSPARK, "pull", "smollm2-135m"])
+    args.isa = isa_in_use(args.isa)
     flavour = "avx2" if args.isa == "avx2" else "native"
     bin_dir = run([ROOT / "scripts" / "build-llama-cpp.sh", flavour]).strip()
     ours, llama = Ours(args.threads, args.isa), LlamaCpp(bin_dir, args.threads)
     info = machine()
     path_of = lambda name: run([DSPARK, "models", "--path", name]).strip()
-    for name in ("smollm2-135m", "gemma3-270m"):
-        run([DSPARK, "pull", name])
+    run([DSPARK, "pull", "gemma3-270m"])
     smollm, gemma = path_of("smollm2-135m"), path_of("gemma3-270m")
     rows = smollm_rows(ours, llama, smollm) + other_rows(ours, llama, "Gemma 3 270M Q4_K_M", gemma, 64)
     bounded = [("SmolLM2 135M Q4_1", smollm, 128), ("Gemma 3 270M Q4_K_M", gemma, 64)]

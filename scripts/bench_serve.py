@@ -23,7 +23,7 @@ import tempfile
 import time
 import urllib.request
 
-from bench_peers import DSPARK, LlamaCpp, machine, median_spread, run
+from bench_peers import DSPARK, LlamaCpp, isa_in_use, machine, median_spread, run
 from load_client import Target, closed_loop
 from svg_plot import line_plot
 
@@ -417,8 +417,9 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     info = machine()
-    bin_dir = run([ROOT / "scripts" / "build-llama-cpp.sh", "avx2" if args.isa == "avx2" else "native"]).strip()
     run([DSPARK, "pull", "smollm2-135m"])
+    args.isa = isa_in_use(args.isa)
+    bin_dir = run([ROOT / "scripts" / "build-llama-cpp.sh", "avx2" if args.isa == "avx2" else "native"]).strip()
     model = run([DSPARK, "models", "--path", "smollm2-135m"]).strip()
     contestants = Contestants(args, bin_dir, model)
     prompts = load_prompts(args.prompts, args.seed)

@@ -156,8 +156,7 @@ class Health(unittest.TestCase):
                 clients = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
                 for client in clients:
                     client.start()
-                while not self.stop_threads(server, name):
-                    pass
+                self.assertTrue(any(self.stop_threads(server, name) for _ in range(100)), "no step was ever stuck")
                 stop.set()
                 for client in clients:
                     client.join()
@@ -165,7 +164,7 @@ class Health(unittest.TestCase):
                 until(lambda: health(server)[0] == 200)
                 self.assertEqual([self.long_request(server, i, "last") for i in range(4)], expected)
             self.assertIn("recovered from stuck_step", "".join(server.complaints))
-            until(lambda: modes(server) == [])
+            until(lambda: "stuck_step" not in modes(server))
             server.wait_until_idle()
 
     @staticmethod
@@ -184,8 +183,9 @@ class Health(unittest.TestCase):
             if self.locked(server):
                 return False
             steps = server.metric("dspark_steps_total")
-            until(lambda: modes(server) or server.metric("dspark_steps_total") > steps + 20)
-            if modes(server) != ["stuck_step"]:
+            # Other troubles may come and go: on a loaded machine steps take longer than was foreseen.
+            until(lambda: "stuck_step" in modes(server) or server.metric("dspark_steps_total") > steps + 20)
+            if "stuck_step" not in modes(server):
                 return False
             self.check_stuck(server)
             return True

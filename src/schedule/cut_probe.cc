@@ -27,7 +27,6 @@ VerifyPlan CutProbe::plan(std::span<const DraftedSequence> sequences, const Step
       VerifyLimits probe = limits;
       probe.budget = oldest - least;
       plan = plan_verification(sequences, base, cost, probe);
-      ++probes_;
     }
   }
   ran_at_[static_cast<size_t>(plan.shape.rows)] = steps_;

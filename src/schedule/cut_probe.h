@@ -20,11 +20,9 @@ class CutProbe {
   VerifyPlan plan(std::span<const DraftedSequence> sequences, const StepBase& base, const CostModel& cost,
                   const VerifyLimits& limits);
 
-  int64_t probes() const { return probes_; }
-
  private:
   std::vector<int64_t> ran_at_;  // by rows: the planned step
-  int64_t steps_ = 0, probes_ = 0;
+  int64_t steps_ = 0;
 };
 
 }  // namespace dspark

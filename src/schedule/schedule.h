@@ -38,7 +38,7 @@ struct ScheduleOptions {
   // Rows of a step in which somebody decodes, where prompts leave their share; 0: as many as the step may take by
   // inter_token_ms and the cost of rows.
   int step_budget = 0;
-  double inter_token_ms = 100.0;  // what a decode should wait for its next token at most
+  double inter_token_ms = 30.0;  // what a decode should wait for its next token at most
   PoolShares pool_shares = {};
   int max_overtaken = 16;  // by how many later requests of its priority and pool a request may be overtaken
   int block_positions = 128;

@@ -36,7 +36,6 @@ class Vocabulary {
   }
   // What find() may return.
   const std::vector<int32_t>& findable() const { return findable_; }
-  size_t longest_piece_bytes() const { return longest_; }
 
   // The token for one byte: of a byte-level vocabulary, or its byte token; -1 if there is none.
   int32_t byte_id(char byte) const { return byte_ids_[static_cast<uint8_t>(byte)]; }

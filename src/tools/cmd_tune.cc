@@ -36,6 +36,7 @@ std::vector<Knob> knobs(const Settings& settings, const LoggedTraffic& traffic) 
   std::vector<Knob> out = {
       {"kv-memory", {"0", "64MiB", "256MiB", "1GiB", "4GiB"}},
       {"step-budget", {"0", "32", "64", "128", "256", "512"}},
+      {"inter-token-target", {"15ms", "30ms", "100ms"}},
       {"dspark-scheduler-policy", {"hybrid", "hit-rate", "latency-aware"}},
       {"dspark-shard-count", {"1", "4"}},
   };

@@ -27,6 +27,7 @@ Result<ScheduleOptions> schedule_options(const Settings& settings) {
   options.max_running = static_cast<int>(settings.get<"max-running">());
   options.max_rows = static_cast<int>(settings.get<"chunk">());
   options.step_budget = static_cast<int>(settings.get<"step-budget">());
+  options.inter_token_ms = static_cast<double>(settings.get<"inter-token-target">().count());
   return options;
 }
 
