@@ -58,9 +58,11 @@ void StepLoop::speculate() {
 
 // What the step will compute besides: as many rows of prompts as the last one, where there are prompts.
 StepBase StepLoop::others() const {
-  const bool prompts =
-      !waiting_.empty() || std::ranges::any_of(running_, [](const Branch* branch) { return !branch->decodes(); });
-  return {.prompt_rows = prompts ? prompt_rows_ : 0};
+  const auto prompts =
+      std::ranges::count_if(running_, [](const Branch* branch) { return !branch->decodes(); }) + std::ssize(waiting_);
+  const auto decodes = std::ssize(running_) + std::ssize(waiting_) - prompts;
+  const int most = options_.schedule.max_running - static_cast<int>(decodes);
+  return {.prompt_rows = prompts > 0 ? prompt_rows_ : 0, .joining = std::min(static_cast<int>(prompts), most)};
 }
 
 // A drafted token is right if the target has drawn it, and all before it.

@@ -52,7 +52,7 @@ class Rehearsal {
         drafted_.push_back({expected(sequences_[i], lengths[i], r), sequences_[i].context});
       }
       const VerifyPlan plan = plan_verification(drafted_, base, cost_, limits_);
-      tokens += plan.expected_tokens;
+      tokens += plan.expected_tokens + base_.joining;
       ms += plan.decode_ms;
     }
     return ms > 0.0 ? tokens / ms : 0.0;

@@ -111,7 +111,7 @@ VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const S
   plan.expected_ms = cost.ms(plan.shape);
   plan.expected_tokens = static_cast<double>(sequences.size());
   StepShape decodes = plan.shape;
-  decodes.rows -= base.prompt_rows;
+  decodes.rows += base.joining - base.prompt_rows;
   decodes.context -= base.prompt_context;
   plan.decode_ms = sequences.empty() ? 0.0 : cost.ms(decodes);
   if (limits.fixed == 0) return plan;
@@ -123,7 +123,7 @@ VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const S
   const bool planned = limits.fixed < 0 && limits.budget < 0;
   std::vector<int> taken;  // whose, in order
   StepShape shape = plan.shape;
-  double tokens = plan.expected_tokens;
+  double tokens = plan.expected_tokens + base.joining;
   double best_rate = kLeastPlanGain * tokens / plan.decode_ms;
   while (!candidates.empty()) {
     if (limits.budget >= 0 && std::ssize(taken) >= limits.budget) break;
@@ -138,7 +138,7 @@ VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const S
       plan.shape = shape;
       plan.expected_ms = ms;
       plan.decode_ms = decode_ms;
-      plan.expected_tokens = tokens;
+      plan.expected_tokens = tokens - base.joining;
     }
     // More rows never take less time: where all that is left would not do in this time, no later cut is better.
     if (planned && tokens + candidates.promise() < best_rate * decode_ms) break;

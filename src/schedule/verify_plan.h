@@ -26,6 +26,7 @@ struct DraftedSequence {
 struct StepBase {
   int prompt_rows = 0;
   int64_t prompt_context = 0;  // positions that they look at
+  int joining = 0;             // sequences that will decode once their prompts are done
   DraftRows draft_rows = {};   // that drafters have computed for it
 };
 
@@ -45,13 +46,14 @@ struct VerifyPlan {
   int budget = 0;           // their sum
   StepShape shape;          // of the whole step
   double expected_ms = 0.0;
-  double decode_ms = 0.0;        // of it, what is not the prompts'
+  double decode_ms = 0.0;        // of it, what is not the prompts', with a row for each that joins
   double expected_tokens = 0.0;  // of the decoding sequences
 };
 
 // The best cut, or none where it promises less than kLeastPlanGain. Rows of prompts cost what they cost without any
-// draft, so that a long prompt in the same step makes drafts neither cheaper nor dearer than they are. Ties take the
-// smaller budget; equal survivals the earlier sequence.
+// draft, so that a long prompt in the same step makes drafts neither cheaper nor dearer than they are. Those who are
+// about to decode count as decoding: a token that is not guessed now will come out of a step that they share. Ties take
+// the smaller budget; equal survivals the earlier sequence.
 VerifyPlan plan_verification(std::span<const DraftedSequence> sequences, const StepBase& base, const CostModel& cost,
                              const VerifyLimits& limits);
 

@@ -126,5 +126,20 @@ RC_GTEST_PROP(VerifyPlan, IsTheBestOfAll, ()) {
   }
 }
 
+// Two decode while the prompts of six others are computed: what they leave now, a step of eight will bring cheaply.
+TEST(VerifyPlan, WhoeverIsAboutToDecodeCounts) {
+  std::vector<CostPoint> points;
+  for (const int rows : {1, 2, 4, 8, 16, 32, 64, 128, 256}) points.push_back({rows, 4.0 + 0.5 * rows});
+  const CostModel cost = cost_of(points);
+  const std::vector<float> unlikely = {0.4f}, likely = {0.95f};
+  const auto budget = [&](const std::vector<float>& survival, int joining) {
+    const std::vector<DraftedSequence> sequences = {{survival}, {{}}};
+    return plan_verification(sequences, {.prompt_rows = 100, .joining = joining}, cost, {}).budget;
+  };
+  EXPECT_EQ(budget(unlikely, 0), 1);
+  EXPECT_EQ(budget(unlikely, 6), 0);
+  EXPECT_EQ(budget(likely, 6), 1);
+}
+
 }  // namespace
 }  // namespace dspark
