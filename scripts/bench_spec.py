@@ -30,8 +30,8 @@ def rates(cell, key="tokens_per_second"):
     return [r[key] for r in cell["rounds"]]
 
 
-def log_ratios(a, b):
-    return [math.log(x / y) for x, y in zip(rates(a), rates(b))]
+def log_ratios(a, b, key="tokens_per_second"):
+    return [math.log(x / y) for x, y in zip(rates(a, key), rates(b, key))]
 
 
 class Points:
@@ -72,10 +72,11 @@ def point_rows(points, temperature):
         ratio, low, high = against_off[point]
         judged = "" if aim is None else f" (aim {aim}×) {'✓' if ratio >= aim else '✗'}"
         expected = sum(rates(planned, "accepted_expected")) / max(1, sum(rates(planned, "accepted")))
+        user = math.exp(statistics.fmean(log_ratios(planned, cells["off"], "user_tokens_per_second")))
         step = sum(rates(planned, "step_ms_expected")) / max(1e-9, sum(rates(planned, "step_ms")))
         rows.append((share, f"| {point[0]} | {point[1]} | {statistics.median(rates(cells['off'])):.0f} | "
                             f"{statistics.median(rates(planned)):.0f} | "
-                            f"{statistics.median(rates(planned, 'user_tokens_per_second')):.0f} | "
+                            f"{statistics.median(rates(planned, 'user_tokens_per_second')):.0f} | {user:.2f}× | "
                             f"{statistics.median(rates(planned, 'tokens_per_step')):.2f} | "
                             f"{ratio:.2f}× ({low:.2f}–{high:.2f}){judged} | "
                             + (f"{against_five[point][0]:.2f}× | " if against_five else "– | ")
@@ -89,15 +90,16 @@ def markdown(report):
     lines = [f"# What guessing ahead brings, {report['isa']}", "",
              f"{m['cpu']} (family, model, stepping {m['family_model_stepping']}), {m['cores']} cores; commit {m['commit']}, "
              f"{m['date']}; load before the run {m['load_before'][0]:.2f}. SmolLM2-135M-Instruct Q4_1, answers of up to "
-             f"{report['answer']} tokens, the prompts' computation included; {report['rounds']} rounds in alternation, "
+             f"{report['answer']} tokens, the prompts' computation included but in a user's speed, which is from the first to "
+             f"the last token of an answer; {report['rounds']} rounds in alternation, "
              f"medians; intervals at 95 % for all points of a table at once. Drafter: {report['drafter']}. Look-up in recent "
              "answers off. The tokens of all settings were compared and are the same. Made by `make bench-spec`.", "",
              f"The worst points first; aim: planned ≥ {PLANNED_SHARE}× the best other setting.", ""]
     for temperature, part in report["temperatures"].items():
         lines += [f"## Temperature {temperature}", "",
-                  "| prompts | clients | off, tok/s | planned | a user | tokens a step | planned ÷ off | ÷ fixed 5 | "
+                  "| prompts | clients | off, tok/s | planned | a user | ÷ off | tokens a step | planned ÷ off | ÷ fixed 5 | "
                   "÷ the best other | expected ÷ accepted | expected ÷ actual time | planning, ms a step |",
-                  "|---|---|---|---|---|---|---|---|---|---|---|---|",
+                  "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
                   *point_rows(Points(part), float(temperature)), ""]
         lines += [f"![ratio](speculation-{report['isa']}-t{temperature}.svg)", ""]
     return "\n".join(lines)

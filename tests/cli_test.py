@@ -13,6 +13,7 @@ import pty
 import re
 import select
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -462,6 +463,35 @@ class ModelFolder(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(b"lm_head.weight", done.stderr)
 
+    def test_the_text_model_of_a_multimodal_folder(self):
+        alone = MODELS / "gemma3/hf"
+        with tempfile.TemporaryDirectory() as folder:
+            prompt = ["-p", "x", "--raw", "-n", "8", "--temp", "0", "--json"]
+            expected = json.loads(dspark("run", "-m", alone, *prompt).stdout)["tokens"]
+            for prefix in ("language_model.model.", "model.language_model."):
+                whole = pathlib.Path(folder) / prefix
+                shutil.copytree(alone, whole)
+                config = json.loads((alone / "config.json").read_text())
+                for default in ("model_type", "hidden_activation", "rms_norm_eps", "rope_theta", "tie_word_embeddings"):
+                    config.pop(default)
+                (whole / "config.json").write_text(json.dumps({
+                    "architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
+                    "text_config": config, "vision_config": {"hidden_size": 32}}))
+                data = (alone / "model.safetensors").read_bytes()
+                size = struct.unpack("<Q", data[:8])[0]
+                tensors = json.loads(data[8:8 + size])
+                metadata = tensors.pop("__metadata__", {})
+                some = next(iter(tensors.values()))
+                renamed = {prefix + name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+                # A tower's, at the end: no two tensors may share bytes.
+                end = len(data) - 8 - size
+                tower = {"dtype": some["dtype"], "shape": [0], "data_offsets": [end, end]}
+                header = json.dumps({"__metadata__": metadata, **renamed, "vision_tower.head.probe": tower}).encode()
+                (whole / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data[8 + size:])
+                done = dspark("run", "-m", whole, *prompt)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["tokens"], expected)
+
 
 class Score(unittest.TestCase):
     def test_broken_weights_are_an_error(self):
@@ -475,7 +505,8 @@ class Score(unittest.TestCase):
             self.assertIn(b"NaN", done.stderr)
 
     def score(self, *arguments):
-        done = dspark("score", "-m", MODELS / "qwen3/qwen3.gguf", "-f", ROOT / "docs/cli.md", "--json", *arguments)
+        text = (ROOT / "docs/cli.md").read_bytes()[:4000]
+        done = dspark("score", "-m", MODELS / "qwen3/qwen3.gguf", "-f", "-", "--json", *arguments, stdin=text)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 

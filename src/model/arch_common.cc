@@ -122,8 +122,8 @@ Status check_gguf_features(const GgufFile& file, const std::string& architecture
   return Ok{};
 }
 
-Result<ModelConfig> read_hf(const HfFolder& folder) {
-  const nlohmann::json& config = hf_text_config(folder);
+Result<ModelConfig> read_hf(const HfFolder& folder, const nlohmann::json& defaults) {
+  const nlohmann::json config = hf_text_config(folder, defaults);
   const std::string name = folder.config_name();
   ModelConfig c;
   DSPARK_TRY(c.architecture, json_get_or<std::string>(config, "model_type", "", name));
@@ -227,10 +227,9 @@ Status load_layer(const ModelConfig& c, WeightLoader& loader, const CommonTensor
 
 }  // namespace
 
-const nlohmann::json& hf_text_config(const HfFolder& folder) {
-  const nlohmann::json& config = folder.config();
-  const auto text = config.find("text_config");
-  return text != config.end() && text->is_object() ? *text : config;
+nlohmann::json hf_text_config(const HfFolder& folder, nlohmann::json defaults) {
+  defaults.update(folder.is_multimodal() ? folder.config()["text_config"] : folder.config());
+  return defaults;
 }
 
 Result<ModelConfig> read_gguf_shape(const GgufFile& file) {
@@ -280,8 +279,8 @@ Result<ModelConfig> read_gguf_shape(const GgufFile& file) {
   return c;
 }
 
-Result<ModelConfig> read_common_config(const ModelFile& file) {
-  DSPARK_TRY(ModelConfig config, file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf()));
+Result<ModelConfig> read_common_config(const ModelFile& file, const nlohmann::json& hf_defaults) {
+  DSPARK_TRY(ModelConfig config, file.gguf() != nullptr ? read_gguf(*file.gguf()) : read_hf(*file.hf(), hf_defaults));
   DSPARK_RETURN_IF_ERROR(check_shape(config, file.tensors().path()));
   return config;
 }

@@ -12,13 +12,15 @@ namespace dspark {
 
 // Layers, sizes, heads, norm epsilon, RoPE base and factors, from the keys `<architecture>.*` of GGUF or from
 // config.json. head_dim is hidden / heads where the file does not say; query_scale is 1 / sqrt(head_dim).
-Result<ModelConfig> read_common_config(const ModelFile& file);
+// `hf_defaults`: members that a config.json may leave out.
+Result<ModelConfig> read_common_config(const ModelFile& file,
+                                       const nlohmann::json& hf_defaults = nlohmann::json::object());
 
 // The same of a GGUF, but for the vocabulary's size, which is left 0: a drafter may have no embedding.
 Result<ModelConfig> read_gguf_shape(const GgufFile& file);
 
-// The object of config.json that holds the text model's numbers.
-const nlohmann::json& hf_text_config(const HfFolder& folder);
+// The object of config.json that holds the text model's numbers, over `defaults`.
+nlohmann::json hf_text_config(const HfFolder& folder, nlohmann::json defaults = nlohmann::json::object());
 
 struct CommonTensors {
   float norm_plus = 0.0f;       // added to every norm's weights (Gemma, Hugging Face)

@@ -50,8 +50,17 @@ Status read_nested_rope(const nlohmann::json& parameters, const char* kind, cons
   return Ok{};
 }
 
+// What published folders of the multimodal models leave out, as transformers' Gemma3TextConfig fills it in.
+nlohmann::json hf_defaults() {
+  return {{"model_type", "gemma3_text"},       {"vocab_size", 262208},    {"hidden_size", 2304},
+          {"intermediate_size", 9216},         {"num_hidden_layers", 26}, {"num_attention_heads", 8},
+          {"num_key_value_heads", 4},          {"head_dim", 256},         {"hidden_activation", "gelu_pytorch_tanh"},
+          {"max_position_embeddings", 131072}, {"rms_norm_eps", 1e-6},    {"rope_theta", 1e6},
+          {"query_pre_attn_scalar", 256},      {"sliding_window", 4096}};
+}
+
 Status read_hf(const HfFolder& folder, ModelConfig* c) {
-  const nlohmann::json& config = hf_text_config(folder);
+  const nlohmann::json config = hf_text_config(folder, hf_defaults());
   const std::string name = folder.config_name();
   DSPARK_TRY(c->window, json_require<int32_t>(config, "sliding_window", name));
   DSPARK_TRY(c->local_rope.base, json_get_or<double>(config, "rope_local_base_freq", 10000.0, name));
@@ -87,7 +96,7 @@ Status read_hf(const HfFolder& folder, ModelConfig* c) {
 }
 
 Result<ModelConfig> read_config(const ModelFile& file) {
-  DSPARK_TRY(ModelConfig c, read_common_config(file));
+  DSPARK_TRY(ModelConfig c, read_common_config(file, hf_defaults()));
   DSPARK_RETURN_IF_ERROR(check_no_other_tensors(c, file, kTensors, {kPostAttention, kPostFfn}));
   DSPARK_RETURN_IF_ERROR(file.gguf() != nullptr ? read_gguf(*file.gguf(), &c) : read_hf(*file.hf(), &c));
   c.gate = Gate::kGeluTanh;
@@ -120,6 +129,7 @@ void layer(Step& step, const LayerWeights& weights) {
 
 }  // namespace
 
-const Architecture kGemma3 = {"gemma3", "Gemma3ForCausalLM", read_config, load_weights, layer};
+const Architecture kGemma3 = {
+    "gemma3", "Gemma3ForCausalLM", read_config, load_weights, layer, "Gemma3ForConditionalGeneration"};
 
 }  // namespace dspark

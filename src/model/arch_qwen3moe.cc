@@ -23,7 +23,7 @@ Result<ModelConfig> read_numbers(const ModelFile& file) {
     DSPARK_TRY(c.normalise_experts, gguf.get_or<bool>("qwen3moe.expert_weights_norm", true));
     return c;
   }
-  const nlohmann::json& config = hf_text_config(*file.hf());
+  const nlohmann::json config = hf_text_config(*file.hf());
   const std::string name = file.hf()->config_name();
   DSPARK_TRY(c.experts, json_require<int32_t>(config, "num_experts", name));
   DSPARK_TRY(c.experts_used, json_require<int32_t>(config, "num_experts_per_tok", name));

@@ -31,6 +31,7 @@ Result<const Architecture*> find_architecture(const ModelFile& file) {
   for (const Architecture* architecture : architectures()) {
     const char* theirs = file.gguf() != nullptr ? architecture->gguf_name : architecture->hf_name;
     if (name == theirs) return architecture;
+    if (file.gguf() == nullptr && !name.empty() && name == architecture->hf_multimodal_name) return architecture;
     known += (known.empty() ? "" : ", ") + std::string(theirs);
   }
   return make_error(ErrorCode::kUnsupported, "{}: architecture {} is not supported; known: {}", file.tensors().path(),

@@ -18,6 +18,7 @@ struct Architecture {
   Result<ModelConfig> (*read_config)(const ModelFile& file);
   Result<ModelWeights> (*load_weights)(const ModelConfig& config, WeightLoader& loader);
   void (*layer)(Step& step, const LayerWeights& weights);
+  const char* hf_multimodal_name = "";  // the same for a folder of which it is the text model
 };
 
 std::span<const Architecture* const> architectures();

@@ -73,7 +73,23 @@ Status HfFolder::open_shards(const std::string& index_path) {
     }
     begin = end;
   }
-  return set_tensors(std::move(tensors));
+  return take(std::move(tensors));
+}
+
+// transformers has written multimodal models with either prefix.
+Status HfFolder::take(std::vector<TensorInfo> tensors) {
+  if (!is_multimodal()) return set_tensors(std::move(tensors));
+  std::vector<TensorInfo> text;
+  for (TensorInfo& tensor : tensors) {
+    for (const auto& [prefix, alone] : {std::pair("language_model.", ""), std::pair("model.language_model.", "model."),
+                                        std::pair("lm_head.", "lm_head.")}) {
+      if (!tensor.name.starts_with(prefix)) continue;
+      tensor.name.replace(0, std::string_view(prefix).size(), alone);
+      text.push_back(std::move(tensor));
+      break;
+    }
+  }
+  return set_tensors(std::move(text));
 }
 
 Status HfFolder::open_weights() {
@@ -89,7 +105,7 @@ Status HfFolder::open_weights() {
                       path_, names.size());
   }
   DSPARK_TRY(auto tensors, open_shard(has_usual ? "model.safetensors" : names.front()));
-  return set_tensors(std::move(tensors));
+  return take(std::move(tensors));
 }
 
 std::vector<const MappedFile*> HfFolder::identity_files() const {

@@ -15,11 +15,14 @@ namespace dspark {
 class HfFolder : public TensorSource {
  public:
   // Needs config.json; a folder without weights opens, with no tensors, so that its tokenizer can be used alone.
-  // Tensors keep their names of the folder ("model.layers.0.self_attn.q_proj.weight").
+  // Tensors keep their names of the folder ("model.layers.0.self_attn.q_proj.weight"); of a multimodal one the text
+  // model's count, under the names that they would have alone.
   static Result<HfFolder> open(const std::string& path);
 
   // An object. Read its members with json_require and json_get_or (base/json.h).
   const nlohmann::json& config() const { return config_; }
+  // Whether the text model's members are in "text_config".
+  bool is_multimodal() const { return config_.contains("text_config") && config_["text_config"].is_object(); }
   // The path of config.json, for messages.
   std::string config_name() const { return path_ + "/config.json"; }
 
@@ -40,6 +43,7 @@ class HfFolder : public TensorSource {
   }
   Status open_weights();
   Status open_shards(const std::string& index_path);
+  Status take(std::vector<TensorInfo> tensors);
   Result<std::vector<TensorInfo>> open_shard(const std::string& name);
 
   nlohmann::json config_;
