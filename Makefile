@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-clients test-page check bench bench-peers bench-serve bench-spec soak asan tsan golden fuzz help packages packages-dev configure
+.PHONY: build run test test-all test-clients test-page check bench bench-peers bench-serve bench-spec bench-claims soak asan tsan golden fuzz help packages packages-dev configure
 
 FUZZ_SECONDS ?= 600
 PROMPTS ?= ../shared/data/prompts
@@ -54,6 +54,9 @@ bench-spec: build  ## measure what guessing ahead brings, 1 to 96 clients (PROMP
 
 bench-serve: build  ## measure the server against llama-server, 1 to 96 clients (PROMPTS=../shared/data/prompts); writes docs/benchmarks/
 	@scripts/bench_serve.py --prompts "$(PROMPTS)" $(BENCH_SERVE)
+
+bench-claims: build  ## measure what docs/claims.md says of a server under load (PROMPTS=..., BENCH_CLAIMS="--full"), 12 minutes; writes docs/benchmarks/
+	@scripts/bench_claims.py --prompts "$(PROMPTS)" $(BENCH_CLAIMS)
 
 soak: build  ## ten minutes at 96 clients that hang up at random: no leak, nothing stuck (SOAK="--seconds 60", see scripts/soak.py)
 	@scripts/soak.py $(SOAK)
