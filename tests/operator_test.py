@@ -240,9 +240,27 @@ class Deploy(unittest.TestCase):
         self.assertGreater(len(named), 20)
         self.assertEqual(named - known, set())
 
-    def test_the_unit_names_flags_that_exist(self):
-        line = re.search(r"ExecStart=\S+ (serve .*)", (serving.ROOT / "deploy/dspark.service").read_text()).group(1)
+    def test_the_unit_starts_what_there_is(self):
+        unit = (serving.ROOT / "deploy/dspark.service").read_text()
+        line = re.search(r"ExecStart=\S+ (serve .*)", unit).group(1)
         self.assertEqual(dspark(*line.split(), "--help").returncode, 0)
+        variables = dict(re.findall(r"(?m)^Environment=(\w+)=(.*)$", unit))
+        self.assertIn("XDG_CACHE_HOME", variables)
+        done = dspark("config", variables=variables)  # that no configuration file has been written is no error
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_container_file_names_what_there_is(self):
+        text = (serving.ROOT / "deploy/Containerfile").read_text()
+        copied = re.findall(r"COPY --from=build /src/(\S+)", text)
+        self.assertIn("build/dspark", copied)
+        for path in set(copied) - {"build/dspark"}:
+            self.assertTrue((serving.ROOT / path).exists(), path)
+        self.assertIn("build\n", (serving.ROOT / ".dockerignore").read_text())
+        command = json.loads(re.search(r"(?m)^CMD (\[.*\])$", text).group(1))
+        variables = dict(re.findall(r"(\w+)=(\S+)", re.search(r"(?m)^ENV (.*)$", text).group(1)))
+        self.assertEqual(dspark(*command, "--help").returncode, 0)
+        listed = json.loads(dspark("config", "--json", variables=variables).stdout)
+        self.assertIn("0.0.0.0", json.dumps(listed))
 
 
 if __name__ == "__main__":
