@@ -35,6 +35,7 @@ struct DraftRequest {
   int context_begin = 0;                  // from here on, the drafter's KV has been written
   int window = 2048;                      // how many positions before the anchor it may look at
   int max_tokens = 0;                     // at most so many are drafted
+  double least_survival = 0.0;            // a draft may end behind a token that is less likely to survive
   DraftSampler* sampler = nullptr;
   int bucket = 0;  // kind of task: what is learnt of one is not held against the others
 

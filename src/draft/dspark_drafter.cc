@@ -93,16 +93,15 @@ void DsparkDrafter::propose(std::span<DraftRequest* const> requests) {
   if (drafting.empty()) return;
   settle();
   pass_.run(blocks_);
-  head_.draw(drafts_);
-  for (size_t i = 0; i < drafting.size(); ++i) {
+  survival_.assign(drafting.size(), 1.0);
+  head_.draw(drafts_, [&](size_t i) {
     const HeadDraft& draft = drafts_[i];
-    drafting[i]->broken = draft.broken;
-    double survival = 1.0;
-    for (size_t k = 0; k < draft.tokens.size(); ++k) {
-      survival *= chance(draft.confidences[k], drafting[i]->bucket, static_cast<int>(k));
-      drafting[i]->draft.push_back({draft.tokens[k], static_cast<float>(survival), draft.confidences[k]});
-    }
-  }
+    const float confidence = draft.confidences.back();
+    survival_[i] *= chance(confidence, drafting[i]->bucket, static_cast<int>(draft.tokens.size()) - 1);
+    drafting[i]->draft.push_back({draft.tokens.back(), static_cast<float>(survival_[i]), confidence});
+    return survival_[i] >= drafting[i]->least_survival;
+  });
+  for (size_t i = 0; i < drafting.size(); ++i) drafting[i]->broken = drafts_[i].broken;
 }
 
 void DsparkDrafter::verified(const VerifiedDraft& result) {

@@ -71,6 +71,7 @@ class DsparkDrafter : public Drafter {
 
   std::vector<DraftBlock> blocks_;
   std::vector<HeadDraft> drafts_;
+  std::vector<double> survival_;  // of each draft's newest token
   std::vector<std::vector<int32_t>> proposals_;
 };
 

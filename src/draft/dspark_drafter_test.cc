@@ -93,6 +93,25 @@ TEST_P(Drafters, EqualsPyTorch) {
   }
 }
 
+TEST_P(Drafters, MayEndWhereLittleSurvives) {
+  GoldenRig rig(path_, {});
+  rig.inject(0, kGoldenPositions);
+  const Drafts whole = run_alone(rig, goldens_);
+  for (size_t d = 0; d < goldens_.size(); ++d) {
+    for (size_t k = 0; k < whole.drafts[d].size(); ++k) {
+      RecordingSampler sampler;
+      DraftRequest request = rig.request(goldens_[d], &sampler, d);
+      request.least_survival = std::nextafter(static_cast<double>(whole.drafts[d][k].survival), 2.0) + 1e-7;
+      DraftRequest* const requests[] = {&request};
+      rig.drafter().propose(requests);
+      size_t expected = 0;
+      while (static_cast<double>(whole.drafts[d][expected].survival) >= request.least_survival) ++expected;
+      ASSERT_EQ(request.draft.size(), expected + 1) << d << ", " << k;
+      for (size_t i = 0; i <= expected; ++i) EXPECT_EQ(request.draft[i].token, whole.drafts[d][i].token);
+    }
+  }
+}
+
 // However many positions wait for each other, once settled their KV holds the same bits.
 TEST_P(Drafters, SettledKvDoesNotDependOnHowPositionsCame) {
   GoldenRig at_once(path_, {}), in_turn(path_, {}), ragged(path_, {});

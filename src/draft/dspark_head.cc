@@ -156,7 +156,7 @@ void DsparkHead::draw_one(HeadDraft& draft, int step, int row) {
   draft.confidences.push_back(sure);
 }
 
-void DsparkHead::draw(std::span<HeadDraft> drafts) {
+void DsparkHead::draw(std::span<HeadDraft> drafts, const GoesOn& goes_on) {
   const size_t rank = static_cast<size_t>(config_.rank);
   if (config_.head == DraftHead::kRnn) {
     recurrent_.ensure(drafts.size() * rank);
@@ -174,6 +174,9 @@ void DsparkHead::draw(std::span<HeadDraft> drafts) {
     }
     pool_.run(static_cast<int>(active_.size()),
               [&](int row) { draw_one(drafts[active_[static_cast<size_t>(row)]], step, row); });
+    for (const size_t i : active_) {
+      if (step < drafts[i].count && !goes_on(i)) drafts[i].count = step + 1;
+    }
   }
 }
 

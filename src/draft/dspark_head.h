@@ -3,6 +3,7 @@
 // Step thread; loops run on the pool.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -28,8 +29,11 @@ class DsparkHead {
   // `pass` gives states and base logits. All must outlive this.
   DsparkHead(const DsparkConfig& config, const DsparkWeights& weights, DsparkPass& pass, ThreadPool& pool, Isa isa);
 
+  // Whether drafts[i], which has just got a token, is to go on.
+  using GoesOn = std::function<bool(size_t i)>;
+
   // Draws the tokens of all drafts; a draft ends early where its sampler finds nothing to draw.
-  void draw(std::span<HeadDraft> drafts);
+  void draw(std::span<HeadDraft> drafts, const GoesOn& goes_on);
 
  private:
   void fill_inputs(std::span<HeadDraft> drafts, int step);

@@ -146,7 +146,8 @@ void ModelDrafter::draw(Writer& writer, const float* logits, std::vector<float>&
   request.draft.push_back({token, static_cast<float>(writer.survival), std::numeric_limits<float>::quiet_NaN()});
   writer.tokens.push_back(token);
   writer.pending = {token};
-  writer.ended = static_cast<int>(writer.tokens.size()) >= std::min(request.max_tokens, kMostTokens);
+  writer.ended = static_cast<int>(writer.tokens.size()) >= std::min(request.max_tokens, kMostTokens) ||
+                 writer.survival < request.least_survival;
 }
 
 // By the chance of the token at temperature 1.

@@ -123,6 +123,22 @@ TEST_F(ModelDrafterTest, StopsWhereItsContextEnds) {
   EXPECT_THAT(drafts(*make(), {random_tokens(510)}, 4)[0], testing::IsEmpty());
 }
 
+TEST_F(ModelDrafterTest, MayEndWhereLittleSurvives) {
+  const auto drafter = make();
+  const std::vector<int32_t> tokens = random_tokens(30);
+  const auto draft = [&](double least) {
+    DraftRequest request = {
+        .sequence = 1, .tokens = tokens, .max_tokens = 5, .least_survival = least, .sampler = &greedy_};
+    DraftRequest* pointer = &request;
+    drafter->propose({&pointer, 1});
+    return request.draft;
+  };
+  const auto whole = draft(0.0);
+  ASSERT_EQ(whole.size(), 5u);
+  EXPECT_EQ(draft(1.0).size(), 1u);
+  EXPECT_EQ(draft(static_cast<double>(whole[1].survival) + 1e-6).size(), 2u);
+}
+
 TEST_F(ModelDrafterTest, AnotherVocabularyIsRefused) {
   const auto file = ModelFile::open(DSPARK_TEST_DATA "/models/llama/llama.gguf");
   const auto drafter = ModelDrafter::load(*file, 500, pool_, best_isa(), {.kv_positions = 1024});

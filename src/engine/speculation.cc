@@ -81,7 +81,9 @@ void Speculation::propose(std::span<Speculated* const> choices, const StepBase& 
     known.proposal.verified = 0;
     known.bucket = choice->bucket;
   }
-  if (!options_.enabled || options_.fixed == 0) return;
+  if (!options_.enabled || options_.fixed == 0 || choices.empty()) return;
+  const int sequences = static_cast<int>(choices.size());
+  least_survival_ = options_.fixed > 0 ? 0.0 : std::max(options_.floor, least_survival(sequences, base, cost));
   {
     const Stopwatch watch(&stats_.propose_seconds);
     for (const bool costs_time : {false, true}) {
@@ -183,6 +185,7 @@ void Speculation::ask(std::span<Speculated* const> choices, size_t drafter) {
                .context_begin = choice.context_begin,
                .window = window->positions(),
                .max_tokens = lengths_[i],
+               .least_survival = least_survival_,
                .sampler = choice.sampler,
                .bucket = choice.bucket,
                .draft = std::move(memory)};

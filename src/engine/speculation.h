@@ -132,6 +132,7 @@ class Speculation {
   std::vector<DraftRequest> requests_;
   std::vector<DraftRequest*> asked_;
   std::vector<Speculated*> asking_;
+  double least_survival_ = 0.0;            // that a drafted token should have
   std::vector<float> survival_;            // of the proposals of all choices, one behind the other
   std::vector<size_t> survival_ends_;      // [choices]
   std::vector<float> learnt_, situation_;  // of one draft, and of what was at hand

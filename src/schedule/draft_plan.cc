@@ -95,6 +95,17 @@ std::vector<int> halved(std::vector<int> lengths) {
 
 }  // namespace
 
+double least_survival(int sequences, const StepBase& base, const CostModel& cost) {
+  constexpr int kMostRows = 8;
+  const int decodes = sequences + base.joining, rows = sequences + base.prompt_rows;
+  const double rate = decodes / cost.ms({.rows = decodes}), before = cost.ms({.rows = rows});
+  double row_ms = cost.ms({.rows = rows + 1}) - before;
+  for (int more = 2; more <= kMostRows; ++more) {  // the cost is a staircase
+    row_ms = std::min(row_ms, (cost.ms({.rows = rows + more}) - before) / more);
+  }
+  return 0.5 * rate * row_ms;
+}
+
 DraftPlan plan_drafts(std::span<const DraftProspect> sequences, const StepBase& base, const CostModel& cost,
                       const VerifyLimits& limits, int drafter) {
   DraftPlan best;

@@ -27,6 +27,10 @@ struct DraftPlan {
   double gain = 1.0;         // expected tokens a second over those without drafting
 };
 
+// What a drafted token's chance to survive must be for its row to pay, at the least: half of what the row's time brings
+// in a step without drafts. Drafting on behind a token with less would be in vain.
+double least_survival(int sequences, const StepBase& base, const CostModel& cost);
+
 // Tries to draft for nobody, for those that have nothing at hand, for those that have little, and so on up to all, each
 // with whole and half drafts, and takes what promises most. Drafts are made where it is not known what they bring. With
 // few sequences the mean over several rehearsals counts; with many their number is the mean. `drafter`: its number

@@ -63,6 +63,14 @@ TEST(DraftPlan, AGoodGuessAtHandMakesDraftingNeedless) {
   EXPECT_THAT(plan_drafts(two, {}, cost, {}).lengths, ElementsAre(0, 4));
 }
 
+TEST(DraftPlan, WhatARowMustBring) {
+  EXPECT_NEAR(least_survival(1, {}, machine(0.2, 0.2, 0.05)), 0.5 * (1 / 4.0) * 0.2, 1e-6);
+  EXPECT_NEAR(least_survival(96, {}, machine(1.0, 0.2, 0.05)), 0.5 * (96 / 99.0) * 1.0, 1e-6);
+  EXPECT_NEAR(least_survival(1, {.prompt_rows = 64, .joining = 95}, machine(1.0, 0.2, 0.05)), 0.5 * (96 / 99.0), 1e-6);
+  const CostModel staircase = *CostModel::create(std::vector<CostPoint>{{1, 4.0}, {2, 8.0}, {5, 8.0}, {9, 30.0}}, {});
+  EXPECT_NEAR(least_survival(1, {}, staircase), 0.5 * (1 / 4.0) * (4.0 / 4), 1e-6) << "five rows cost what two do";
+}
+
 TEST(DraftPlan, TheLengthIsPlanned) {
   const Curve early = {0.9f, 0.7f, 0.02f, 0.01f, 0.0f, 0.0f};
   EXPECT_THAT(lengths(1, {}, early, machine(0.2, 0.1, 0.3), 6), ElementsAre(3));
