@@ -58,10 +58,11 @@ TINY = Sizes(rounds=1, kv_memory="512MiB", clients=(2, 4), answer=8, reuse_clien
 
 # What a run says: the head of its column, a factor and the digits behind the point.
 MEASURES = {"tokens_per_second": ("tok/s", 1, 0), "user_tokens_per_second": ("tok/s a user", 1, 1),
-            "ttft_p50": ("TTFT P50, ms", 1e3, 0), "ttft_p99": ("TTFT P99, ms", 1e3, 0), 
+            "ttft_p50": ("TTFT P50, ms", 1e3, 0), "ttft_p99": ("TTFT P99, ms", 1e3, 0),
             "itl_p50": ("ITL P50, ms", 1e3, 1), "itl_p99": ("ITL P99, ms", 1e3, 1),
             "e2e_p50": ("whole answer P50, s", 1, 2), "e2e_p99": ("P99, s", 1, 2),
-            "ttft_variance": ("variance of TTFT, s²", 1, 3), "itl_variance": ("of ITL, ms²", 1e6, 0), "e2e_variance": ("of the whole answer, s²", 1, 3),
+            "ttft_variance": ("variance of TTFT, s²", 1, 3), "itl_variance": ("of ITL, ms²", 1e6, 0),
+            "e2e_variance": ("of the whole answer, s²", 1, 3),
             "prompt_tokens": ("prompt tokens", 1, 0), "reuse": ("of them reused, %", 100, 1),
             "checked": ("guesses checked", 1, 0), "used": ("used", 1, 0), "misjudged": ("checked and not used, %", 100, 1),
             "cpu_ms": ("server's CPU, ms a token", 1, 3)}
