@@ -6,7 +6,7 @@ runs do. What a claim compares is measured in alternation, the order turning fro
 time), and each run sends its prompts under a salt of its own, so that none finds the KV of another. Writes
 docs/benchmarks/claims-<isa>.json and .md.
 Usage: scripts/bench_claims.py [--full | --tiny] [--only NAME,...] [--prompts DIR] [--isa avx2] [--threads N] [--out DIR]
-At most 12 minutes on two cores. --full takes the sizes that the claims name, and hours; --tiny shows that it works.
+At most 12 minutes on two cores. --full takes the sizes that the claims name, and much longer; --tiny shows that it works.
 """
 import argparse
 import asyncio
