@@ -16,7 +16,8 @@ Result<ExitCode> cmd_score(const Invocation& call) {
     return make_error(ErrorCode::kInvalidArgument, "no text to score; name it with --file FILE, - for standard input");
   }
   DSPARK_TRY(const std::string text, read_input(settings.get<"file">(), kMaxTextBytes));
-  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
+  DSPARK_TRY(const EngineOptions asked, engine_options(settings));
+  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(without_drafts(asked)));
   const std::vector<int32_t> tokens =
       engine->tokenizer().encode(text, {.parse_special = false, .threads = engine->runner().pool().size()});
   if (tokens.size() < 2) {

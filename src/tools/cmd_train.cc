@@ -75,7 +75,8 @@ Result<ExitCode> cmd_train(const Invocation& call) {
   DSPARK_TRY(const DType type, dtype_from_name(settings.get<"drafter-type">()));
   DSPARK_TRY(const std::string path, local_model(settings.get<"model">()));
   DSPARK_TRY(const ModelFile file, ModelFile::open(path));
-  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
+  DSPARK_TRY(const EngineOptions asked, engine_options(settings));
+  DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(without_drafts(asked)));
   DSPARK_TRY(const std::unique_ptr<Trainer> trainer, Trainer::open(*engine, options));
   const InterruptScope interrupt(true);
   Progress progress("training", ProgressUnit::kSteps, trainer->recipe().steps);
