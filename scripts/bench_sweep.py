@@ -3,8 +3,8 @@
 
 Any server with OpenAI's API can be measured. A dspark server is measured once for each of --modes, which are set through
 its live configuration and put back at the end. In each round all settings answer the same conversations, one setting
-after the other, in an order that turns from round to round. Writes sweep.json, sweep.md (the points where a setting
-loses come first) and plots into --out.
+after the other, in an order that turns from round to round, and none finds what another has left in the KV cache. Writes
+sweep.json, sweep.md (the points where a setting loses come first) and plots into --out.
 Usage: scripts/bench_sweep.py --server NAME=URL [--server ...] --prompts FILE [...] [--clients 8,16,...]
          [--modes off,fixed:5,planned] [--arrivals closed|poisson:R] [--rounds N] [--answer N] [--out DIR] [--dspark FILE] [--model FILE]
 """
@@ -163,6 +163,8 @@ def measure(args, servers):
                 print(f"sweep: {clients} clients, round {turn + 1}, {name}", file=sys.stderr)
                 if mode is not None:
                     server.set_mode(mode)
+                if server.version is not None:  # so that nobody finds the prompts that another setting has computed
+                    server.target.more["cache_salt"] = f"{args.seed}.{clients}.{turn}.{name}"
                 before = server.metrics()
                 if args.arrivals == "closed":
                     load = closed_loop(server.target, messages, clients, args.answer, tasks)
