@@ -146,12 +146,13 @@ def summary(load):
 
 
 class StepCosts:
-    """What `dspark bench` says that steps and prompts take, for work of this kind."""
+    """What `dspark bench` says that steps and prompts take, for work like that of the replies."""
 
-    def __init__(self, args, model, context, prompt):
-        self.args, self.model, self.context = args, model, context
-        self.step_ms = {}
-        self.prompt_rate = self._bench("prefill", "--prompt-len", prompt, "--repeats", 5)["tokens_per_second"]
+    def __init__(self, args, model, replies):
+        prompt = round(statistics.mean(r.usage["prompt_tokens"] for r in replies))
+        self.args, self.model, self.step_ms = args, model, {}
+        self.context = prompt + round(statistics.mean(r.tokens for r in replies) / 2)
+        self.prompt_rate = self._bench("prefill", "--prompt-len", max(prompt, 32), "--repeats", 5)["tokens_per_second"]
 
     def _bench(self, kind, *extra):
         return json.loads(run([DSPARK, "bench", kind, "-m", self.model, "--threads", self.args.threads, "--isa",
@@ -251,9 +252,17 @@ def warm_up(contestants, prompts, repeats):
     return {how: median_spread(values) for how, values in times.items()}
 
 
+def foretell(args, model, point, replies, clients):
+    """Adds to the point our rate as a share of what `dspark bench` foresees for the same work, measured just now."""
+    good = [r for r in replies if r.ok]
+    costs = StepCosts(args, model, good)
+    point |= {"share_of_predicted": costs.predict_seconds(good, clients) / point["seconds"],
+              "bench_prompt_rate": costs.prompt_rate, "bench_step_ms": dict(sorted(costs.step_ms.items()))}
+
+
 def measure_rounds(args, contestants, prompts):
     """points[clients][who] = the summaries of all rounds; stops at the end of a point when the budget is spent."""
-    points, work, deadline = {}, {}, time.monotonic() + args.budget
+    points, deadline = {}, time.monotonic() + args.budget
     position = 0
     for round_number in range(args.rounds):
         for clients in args.clients:
@@ -269,28 +278,14 @@ def measure_rounds(args, contestants, prompts):
                     conversations[:max(clients, args.peer_requests)]
                 point, replies = measure_point(contestants, who, clients, share, args.answer)
                 points.setdefault(clients, {}).setdefault(who, []).append(point)
-                if who == "dspark":
-                    work.setdefault(clients, []).append(replies)
+                if who == "dspark" and "prediction" not in args.skip:
+                    foretell(args, contestants.model, point, replies, clients)
                 print(f"round {round_number}, {clients} clients, {who}: {point['tokens_per_second']:.1f} tok/s, "
                       f"P99 ITL {1e3 * point['itl_p99']:.0f} ms", file=sys.stderr)
             if time.monotonic() > deadline:
                 print("the budget is spent", file=sys.stderr)
-                return points, work
-    return points, work
-
-
-def predictions(args, model, points, work):
-    """For each number of clients: our rate as a share of what `dspark bench` foresees for the same work."""
-    replies = [r for rounds in work.values() for one in rounds for r in one if r.ok]
-    prompt = round(statistics.mean(r.usage["prompt_tokens"] for r in replies))
-    costs = StepCosts(args, model, prompt + round(statistics.mean(r.tokens for r in replies) / 2), max(prompt, 32))
-    out = {}
-    for clients, rounds in work.items():
-        shares = [costs.predict_seconds(one, clients) / point["seconds"]
-                  for one, point in zip(rounds, points[clients]["dspark"])]
-        out[clients] = median_spread(shares)
-    return {"prompt_tokens": prompt, "prompt_rate": costs.prompt_rate, "step_ms": dict(sorted(costs.step_ms.items())),
-            "share_of_predicted": out}
+                return points
+    return points
 
 
 def median_of(points, key):
@@ -315,8 +310,9 @@ def rate_rows(report):
             ratio = statistics.median(ours) / statistics.median(theirs)
             judged = mark(ratio >= AIMS[who]) if int(clients) >= FROM_CLIENTS else ""
             row += f" {statistics.median(theirs):.0f} ({min(theirs):.0f}–{max(theirs):.0f}) | {ratio:.2f}×{judged} |"
-        share = report["prediction"]["share_of_predicted"].get(clients) if report["prediction"] else None
-        yield row + (f" {100 * share['median']:.0f} %{mark(share['median'] >= 0.88)} |" if share else " |")
+        shares = [p["share_of_predicted"] for p in entry["dspark"] if "share_of_predicted" in p]
+        share = statistics.median(shares) if shares else None
+        yield row + (f" {100 * share:.0f} %{mark(share >= 0.88)} |" if shares else " |")
 
 
 def latency_rows(report):
@@ -423,11 +419,10 @@ def main():
     model = run([DSPARK, "models", "--path", "smollm2-135m"]).strip()
     contestants = Contestants(args, bin_dir, model)
     prompts = load_prompts(args.prompts, args.seed)
-    points, work = measure_rounds(args, contestants, prompts)
+    points = measure_rounds(args, contestants, prompts)
     report = {"machine": info, "isa": args.isa, "threads": args.threads, "rounds": args.rounds, "answer": args.answer,
               "llama_cpp": pathlib.Path(bin_dir).parent.name,
               "peers": [w for w in args.contestants if w != "dspark"],
-              "prediction": None if "prediction" in args.skip else predictions(args, model, points, work),
               "second_turn": None if "second-turn" in args.skip else second_turn(contestants, prompts, 3),
               "warm_up": None if "warm-up" in args.skip else warm_up(contestants, prompts, 3),
               "points": points}
