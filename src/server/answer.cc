@@ -1,6 +1,7 @@
 // See answer.h: what chat and completions share.
 #include "server/answer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -121,8 +122,8 @@ Json Answer::prompt_logprobs_json(int prompt, std::span<const PromptLogprob> log
           {"logprob", finite_logprob(logprob)}, {"rank", std::move(rank)}, {"decoded_token", token_text(token)}};
     };
     add(tokens[i + 1], logprobs[i].logprob, nullptr);
-    for (size_t k = 0; k < logprobs[i].top.size(); ++k)
-      add(logprobs[i].top[k].token, logprobs[i].top[k].logprob, k + 1);
+    const size_t count = std::min(logprobs[i].top.size(), static_cast<size_t>(options_.prompt_logprobs));
+    for (size_t k = 0; k < count; ++k) add(logprobs[i].top[k].token, logprobs[i].top[k].logprob, k + 1);
     out.push_back(std::move(entry));
   }
   return out;

@@ -34,7 +34,8 @@ struct AnswerOptions {
   bool include_usage = false;
   bool continuous_usage = false;
   bool logprobs = false;
-  bool prompt_logprobs = false;
+  int top_logprobs = 0;      // how many beside each token, of an echoed prompt as well
+  int prompt_logprobs = -1;  // the same in the list of the prompt's; -1: there is none
   bool echo = false;
   bool only_echo = false;
   bool return_token_ids = false;

@@ -123,6 +123,7 @@ TEST(Answer, ChatLogprobs) {
 TEST(Answer, CompletionLogprobsEchoAndOffsets) {
   AnswerOptions o = options(false, false);
   o.logprobs = o.echo = true;
+  o.top_logprobs = 1;
   const auto answer = make_answer(o, standin_tokenizer());
   const std::vector<PromptLogprob> prompt = {{-1.5f, {{7, -0.25f}}}};
   answer->on_prompt(0, {}, prompt);
@@ -141,7 +142,7 @@ TEST(Answer, CompletionLogprobsEchoAndOffsets) {
 
 TEST(Answer, PromptLogprobsAsInVllm) {
   AnswerOptions o = options(true, false);
-  o.prompt_logprobs = true;
+  o.prompt_logprobs = 2;
   const auto answer = make_answer(o, standin_tokenizer());
   const std::vector<PromptLogprob> prompt = {{-1.5f, {{7, -0.25f}, {41, -1.5f}}}};
   answer->on_prompt(0, {}, prompt);
@@ -152,6 +153,28 @@ TEST(Answer, PromptLogprobsAsInVllm) {
   EXPECT_EQ(list[1]["7"]["rank"], 1);
   EXPECT_EQ(list[1]["41"]["rank"], 2);
   EXPECT_EQ(list[1]["41"]["logprob"], -1.5);
+}
+
+// The engine has computed the larger of the two numbers: each list shows its own.
+TEST(Answer, EchoAndPromptLogprobsHaveNumbersOfTheirOwn) {
+  const std::vector<PromptLogprob> prompt = {{-1.5f, {{7, -0.25f}, {8, -0.5f}, {9, -0.75f}}}};
+  const auto shown = [&](int top, int of_prompt) {
+    AnswerOptions o = options(false, false);
+    o.logprobs = o.echo = true;
+    o.top_logprobs = top;
+    o.prompt_logprobs = of_prompt;
+    const auto answer = make_answer(o, standin_tokenizer());
+    answer->on_prompt(0, {}, prompt);
+    answer->on_choice_end(0, {.reason = FinishReason::kLength});
+    return json::parse(answer->whole())["choices"][0];
+  };
+  const json more_of_prompt = shown(1, 3);
+  EXPECT_EQ(more_of_prompt["logprobs"]["top_logprobs"][1].size(), 2u);  // and the token itself
+  EXPECT_EQ(more_of_prompt["prompt_logprobs"][1].size(), 4u);
+  const json more_of_echo = shown(3, 1);
+  EXPECT_EQ(more_of_echo["logprobs"]["top_logprobs"][1].size(), 4u);
+  EXPECT_EQ(more_of_echo["prompt_logprobs"][1].size(), 2u);
+  EXPECT_FALSE(shown(1, -1).contains("prompt_logprobs"));
 }
 
 TEST(Answer, TokenIdsOfPromptAndAnswer) {

@@ -92,8 +92,9 @@ Result<ApiKeys> ApiKeys::parse(std::string_view text, std::string_view name) {
 
 const ApiKey* ApiKeys::find(std::string_view authorization) const {
   if (!required_) return &everybody_;
-  constexpr std::string_view kScheme = "Bearer ";
-  if (!authorization.starts_with(kScheme)) return nullptr;
+  constexpr std::string_view kScheme = "bearer ";  // in any case (RFC 9110, section 11.1)
+  const auto same = [](char given, char lower) { return (given >= 'A' && given <= 'Z' ? given + 32 : given) == lower; };
+  if (!std::ranges::equal(authorization.substr(0, kScheme.size()), kScheme, same)) return nullptr;
   // The hash is looked up, not the key: how long that takes tells nothing about the keys.
   const auto it = keys_.find(sha256(authorization.substr(kScheme.size())));
   return it == keys_.end() ? nullptr : &it->second;

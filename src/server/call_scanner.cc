@@ -113,10 +113,12 @@ bool CallScanner::value_step(char c, ToolParts* out) {
 }
 
 void CallScanner::end_value(ToolParts* out) {
+  value_.erase(value_.find_last_not_of(" \t\r\n") + 1);
   if (key_ == "name" && name_.empty() && value_[0] == '"') name_ = decoded(value_);
   if (is_arguments() && !has_arguments_) {
     has_arguments_ = true;
     arguments_ = value_[0] == '"' ? decoded(value_) : value_;  // some models write them as a string
+    if (arguments_.empty() || arguments_ == "null") arguments_ = "{}";
   }
   if (!started_ && has_arguments_ && !name_.empty()) {
     start_call(out);

@@ -52,7 +52,7 @@ class ChatAnswer final : public Answer {
   std::string_view object_name() const override { return "chat.completion"; }
 
   void prompt_ready(int prompt, std::span<const PromptLogprob> logprobs) override {
-    if (options_.prompt_logprobs) prompt_logprobs_ = prompt_logprobs_json(prompt, logprobs);
+    if (options_.prompt_logprobs >= 0) prompt_logprobs_ = prompt_logprobs_json(prompt, logprobs);
     if (!options_.stream) return;
     for (int i = 0; i < options_.choices; ++i) {
       const std::string role = fmt::format(
@@ -205,7 +205,7 @@ class ChatAnswer final : public Answer {
   }
 
   void add_top_level(Json* out) override {
-    if (options_.prompt_logprobs) (*out)["prompt_logprobs"] = prompt_logprobs_;
+    if (options_.prompt_logprobs >= 0) (*out)["prompt_logprobs"] = prompt_logprobs_;
     if (options_.return_token_ids) (*out)["prompt_token_ids"] = options_.prompts[0].tokens;
   }
 

@@ -1,4 +1,5 @@
 // Answers of /v1/completions: text_completion. See answer.h.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -59,14 +60,14 @@ class CompletionAnswer final : public Answer {
     const AnswerPrompt& from = options_.prompts[static_cast<size_t>(prompt)];
     for (int i = index_of(prompt, 0); i < index_of(prompt + 1, 0); ++i) {
       Choice& choice = choices_[static_cast<size_t>(i)];
-      if (options_.prompt_logprobs) choice.prompt_logprobs = prompt_logprobs_json(prompt, logprobs);
+      if (options_.prompt_logprobs >= 0) choice.prompt_logprobs = prompt_logprobs_json(prompt, logprobs);
       if (!options_.echo) continue;
       LogprobLists lists;
       if (options_.logprobs) {
         for (size_t k = 0; k < from.tokens.size(); ++k) {
           const PromptLogprob* known = k > 0 && k - 1 < logprobs.size() ? &logprobs[k - 1] : nullptr;
           add_logprob(choice, &lists, from.tokens[k], known != nullptr ? &known->logprob : nullptr,
-                      known != nullptr ? std::span(known->top) : std::span<const LogprobEntry>());
+                      known != nullptr ? likeliest(known->top) : std::span<const LogprobEntry>());
         }
       }
       if (options_.stream) {
@@ -98,6 +99,11 @@ class CompletionAnswer final : public Answer {
     const std::string more =
         fmt::format(",\"stop_reason\":{},\"seed\":{}", dump_json(choice.stop_reason), seed_of(index));
     send(index, end.text, nullptr, std::nullopt, fmt::format("\"{}\"", choice.finish), more);
+  }
+
+  // The engine computes as many as `prompt_logprobs` asks for, where that is more.
+  std::span<const LogprobEntry> likeliest(std::span<const LogprobEntry> top) const {
+    return top.first(std::min(top.size(), static_cast<size_t>(options_.top_logprobs)));
   }
 
   // `logprob` is null for a prompt's first token.
@@ -144,7 +150,7 @@ class CompletionAnswer final : public Answer {
                 {"finish_reason", choice.finish},
                 {"stop_reason", choice.stop_reason},
                 {"seed", seed_of(index)}};
-    if (options_.prompt_logprobs) out["prompt_logprobs"] = choice.prompt_logprobs;
+    if (options_.prompt_logprobs >= 0) out["prompt_logprobs"] = choice.prompt_logprobs;
     if (options_.report_drafts) out["drafted"] = choice.drafted;
     if (options_.return_token_ids) {
       out["token_ids"] = choice.tokens;

@@ -124,6 +124,7 @@ void EngineCall::finish_record() {
   queue_.reset();  // and with it the circle from the queue to here
   exchange_->on_closed = nullptr;
   exchange_->on_sent = nullptr;
+  if (record_.status != 200 && !ids_.empty()) record_.finish_reasons.emplace_back("abort");
   record_.e2e_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - arrival_).count();
   if (const auto done = std::exchange(context_.done, nullptr)) done(std::move(record_));
 }

@@ -33,6 +33,8 @@ TEST(ApiKeys, AreFoundByTheirHash) {
   EXPECT_EQ(keys->find("Bearer secre"), nullptr);
   const ApiKey* key = keys->find("Bearer secret");
   ASSERT_NE(key, nullptr);
+  EXPECT_EQ(keys->find("bearer secret"), key);
+  EXPECT_EQ(keys->find("Bearersecret"), nullptr);
   EXPECT_EQ(key->tenant, "t");
   EXPECT_TRUE(key->metrics);
   EXPECT_FALSE(key->admin);

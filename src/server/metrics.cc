@@ -83,7 +83,7 @@ void Metrics::request_done(const RequestRecord& record) {
   m.drafted.Add({{"bucket", record.bucket}}).Increment(static_cast<double>(stats.drafted));
   m.accepted.Add({{"bucket", record.bucket}}).Increment(static_cast<double>(stats.accepted));
   for (const std::string& reason : record.finish_reasons) {
-    m.success.Add({{"finished_reason", reason == "cancelled" ? "abort" : reason}}).Increment();
+    m.success.Add({{"finished_reason", reason}}).Increment();
   }
 }
 

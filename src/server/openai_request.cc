@@ -87,7 +87,11 @@ std::optional<ApiError> read_prompts(const Json& value, const std::string& name,
       auto& tokens = std::get<1>(out->emplace_back(std::vector<int32_t>()));
       if (auto error = read_tokens(value[i], path, limits.vocab, &tokens)) return error;
     } else {
-      return bad_field(path, shown(value[i]), value[0].is_string() ? "a string" : "a list of tokens");
+      const bool known = i > 0 || value[0].is_array();
+      return bad_field(path, shown(value[i]),
+                       value[0].is_string() ? "a string"
+                       : known              ? "a list of tokens"
+                                            : "a string, a token or a list of tokens");
     }
   }
   return std::nullopt;
@@ -136,6 +140,7 @@ std::optional<ApiError> read_sampling(const Json& body, const ApiLimits& limits,
   sampling.min_p = value_or(body, "min_p", 0.0);
   if (auto error = check_names(body, "repetition_penalty", "repeat_penalty")) return error;
   sampling.repetition_penalty = value_or(body, "repetition_penalty", value_or(body, "repeat_penalty", 1.0));
+  sampling.repetition_window = value_or<int64_t>(body, "repeat_last_n", -1);
   sampling.presence_penalty = value_or(body, "presence_penalty", 0.0);
   sampling.frequency_penalty = value_or(body, "frequency_penalty", 0.0);
   sampling.min_tokens = value_or<int64_t>(body, "min_tokens", 0);
@@ -210,14 +215,16 @@ std::optional<ApiError> read_generation(const Json& body, const ApiLimits& limit
     return bad_field("min_tokens", std::to_string(request.sampling.min_tokens),
                      fmt::format("at most max_tokens, which is {}", request.max_tokens));
   }
-  request.prompt_logprobs = value_or(body, "prompt_logprobs", -1);
+  request.prompt_logprobs = call->prompt_logprobs = value_or(body, "prompt_logprobs", -1);
   if (call->stream && request.prompt_logprobs >= 0) {
     return bad_field("prompt_logprobs", std::to_string(request.prompt_logprobs), "nothing where stream is true");
   }
   call->return_token_ids = value_or(body, "return_token_ids", false);
   call->tokens_as_ids = value_or(body, "return_tokens_as_token_ids", false);
   const Json& metadata = field(body, "metadata");
-  if (metadata.is_object() && field(metadata, "task").is_string()) call->task = field(metadata, "task");
+  const Json& task = metadata.is_object() ? field(metadata, "task") : metadata;
+  if (!task.is_null() && !task.is_string()) return bad_field("metadata.task", shown(task), "a string");
+  call->task = task.is_null() ? "" : task.get<std::string>();
   return std::nullopt;
 }
 
@@ -317,6 +324,7 @@ Parsed<EmbeddingCall> parse_embeddings(std::string_view text, const ApiLimits& l
   if (auto error = read_prompts(field(json, "input"), "input", limits, &call.inputs)) return *std::move(error);
   call.base64 = value_or<std::string>(json, "encoding_format", "float") == "base64";
   call.normalize = value_or(json, "normalize", true);
+  call.add_special_tokens = value_or(json, "add_special_tokens", true);
   if (const Json& dimensions = field(json, "dimensions"); !dimensions.is_null()) call.dimensions = dimensions;
   call.request.work = Work::kEmbed;
   call.request.pooling = value_or<std::string>(json, "pooling", "mean") == "last" ? Pooling::kLast : Pooling::kMean;

@@ -56,6 +56,7 @@ struct GenerationCall {
   bool include_usage = false;
   bool continuous_usage = false;
   bool logprobs = false;
+  int prompt_logprobs = -1;  // in a list of their own; an echo may make the engine compute more of them
   bool echo = false;
   bool only_echo = false;  // max_tokens 0: nothing of the answer itself is wanted
   bool return_token_ids = false;
@@ -70,6 +71,7 @@ struct EmbeddingCall {
   Request request;
   bool base64 = false;
   bool normalize = true;
+  bool add_special_tokens = true;  // around the texts among inputs
   std::optional<int64_t> dimensions;
   std::optional<double> timeout_s;
   std::vector<std::string> ignored;

@@ -138,7 +138,8 @@ TEST(OpenAiRequest, BadValuesNameFieldValueAndWhatIsAllowed) {
       {{{"seed", 1}, {"seq_seed", 2}}, "seq_seed", "found 2, expected the value of seed"},
       {{{"repetition_penalty", 1.1}, {"repeat_penalty", 1.2}}, "repeat_penalty", "the value of repetition_penalty"},
       {{{"stop", ""}}, "stop", "expected a string or a list of at most 64"},
-      {{{"stop", {1}}}, "stop", "found a list of 1"},
+      {{{"stop", {"a", 1}}}, "stop[1]", "found 1, expected a string of 1 to 1024 bytes"},
+      {{{"metadata", {{"task", 5}}}}, "metadata.task", "found 5, expected a string"},
       {{{"stop_token_ids", {1000}}}, "stop_token_ids[0]", "found 1000, expected a token from 0 to 999"},
       {{{"logit_bias", {{"x", 1}}}}, "logit_bias", "found \"x\", expected as keys tokens from 0 to 999"},
       {{{"logit_bias", {{"1", 101}}}}, "logit_bias.1", "found 101, expected a number from -100 to 100"},
@@ -176,8 +177,45 @@ TEST(OpenAiRequest, NeutralValuesOfUnsupportedFieldsPass) {
              {"guided_json", nullptr},
              {"length_penalty", 1},
              {"modalities", {"text"}}});
+  good_chat({{"n_predict", -1},
+             {"typical_p", 1},
+             {"top_n_sigma", -1},
+             {"xtc_probability", 0},
+             {"xtc_threshold", 0.1},  // of a sampler that is off
+             {"dry_multiplier", 0.0},
+             {"dry_base", 1.75},
+             {"lora", json::array()},
+             {"add_special_tokens", false}});
   EXPECT_EQ(bad_completion({{"best_of", 2}}).param, "best_of");
   EXPECT_EQ(bad_completion({{"suffix", "x"}}).param, "suffix");
+}
+
+// What llama-server and vLLM would do otherwise must not be passed over in silence.
+TEST(OpenAiRequest, FieldsOfOtherServersThatChangeAnswersAreRefused) {
+  const json rows = {{"n_predict", 5},
+                     {"n_cmpl", 2},
+                     {"samplers", {"top_k"}},
+                     {"typical_p", 0.9},
+                     {"top_n_sigma", 1},
+                     {"xtc_probability", 0.5},
+                     {"dry_multiplier", 0.8},
+                     {"dynatemp_range", 0.5},
+                     {"adaptive_target", 0.5},
+                     {"t_max_predict_ms", 100},
+                     {"min_keep", 3},
+                     {"n_indent", 2},
+                     {"lora", {{{"id", 0}}}},
+                     {"structural_tag", "x"},
+                     {"thinking_token_budget", 100},
+                     {"add_special_tokens", true}};
+  for (const auto& [name, value] : rows.items()) {
+    const ApiError error = bad_chat({{name, value}});
+    EXPECT_EQ(error.code, "unsupported_parameter") << name;
+    EXPECT_EQ(error.param, name);
+  }
+  EXPECT_EQ(bad_completion({{"prompt_embeds", "AAAA"}}).param, "prompt_embeds");
+  EXPECT_EQ(good_chat({{"repeat_last_n", 64}}).request.sampling.repetition_window, 64);
+  EXPECT_EQ(good_chat().request.sampling.repetition_window, -1);
 }
 
 // Every field at every endpoint, of every type: an answer or an error, never an exception.
@@ -263,6 +301,7 @@ TEST(OpenAiRequest, EchoMayStandAlone) {
   EXPECT_TRUE(call.only_echo);
   EXPECT_EQ(call.request.max_tokens, 1);
   EXPECT_EQ(call.request.prompt_logprobs, 2);
+  EXPECT_EQ(call.prompt_logprobs, -1);  // the echo shows them
   EXPECT_EQ(bad_completion({{"max_tokens", 0}}).param, "max_tokens");
 }
 
@@ -308,6 +347,9 @@ TEST(OpenAiRequest, Embeddings) {
   const auto& call = std::get<EmbeddingCall>(parsed);
   EXPECT_EQ(call.inputs.size(), 2u);
   EXPECT_TRUE(call.base64);
+  EXPECT_TRUE(call.add_special_tokens);
+  EXPECT_FALSE(std::get<EmbeddingCall>(parse_embeddings(R"({"input": "a", "add_special_tokens": false})", kLimits))
+                   .add_special_tokens);
   EXPECT_EQ(call.request.pooling, Pooling::kLast);
   EXPECT_THAT(std::get<ApiError>(parse_embeddings(R"({"input": "a", "pooling": "max"})", kLimits)).message,
               HasSubstr("expected one of mean, last"));

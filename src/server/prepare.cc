@@ -36,7 +36,8 @@ std::optional<ApiError> check_model(const std::string& asked, const ServingNames
       .code = "model_not_found"};
 }
 
-std::optional<ApiError> check_length(const ServedModel& model, const Caller& caller, size_t tokens, const char* field) {
+std::optional<ApiError> check_length(const ServedModel& model, const Caller& caller, size_t tokens,
+                                     const std::string& field) {
   if (tokens == 0) return bad_field(field, "no token at all", "at least one");
   if (tokens >= static_cast<size_t>(model.context)) {
     return ApiError{.status = 400,
@@ -51,6 +52,11 @@ std::optional<ApiError> check_length(const ServedModel& model, const Caller& cal
     return bad_field(field, fmt::format("{} tokens", tokens), fmt::format("at most {} with this key", most));
   }
   return std::nullopt;
+}
+
+// Of one of `count` prompts, as errors name it.
+std::string name_of(const char* field, size_t index, size_t count) {
+  return count == 1 ? field : fmt::format("{}[{}]", field, index);
 }
 
 Result<std::string> render(const ServedModel& model, const ChatPrompt& prompt) {
@@ -147,7 +153,8 @@ std::optional<ApiError> make_prompts(const ServedModel& model, const Caller& cal
   for (const PlainPrompt& from : call.prompts) {
     AnswerPrompt& prompt = prompts.emplace_back();
     prompt.tokens = encode_plain(model, from, call.add_special_tokens);
-    if (auto error = check_length(model, caller, prompt.tokens.size(), "prompt")) return error;
+    const std::string field = name_of("prompt", prompts.size() - 1, call.prompts.size());
+    if (auto error = check_length(model, caller, prompt.tokens.size(), field)) return error;
     if (!call.echo && !caller.keep_text) continue;
     const auto* text = std::get_if<std::string>(&from);
     std::string shown_text =
@@ -165,8 +172,11 @@ std::optional<ApiError> limit_answer(const ServedModel& model, const Caller& cal
     return bad_field("max_tokens", std::to_string(request->max_tokens), fmt::format("at most {} with this key", most));
   }
   const int room = model.context - static_cast<int>(prompt_tokens);
-  if (request->max_tokens == 0) request->max_tokens = most > 0 ? std::min(room, most) : room;
-  return std::nullopt;
+  if (request->max_tokens > 0) return std::nullopt;
+  request->max_tokens = most > 0 ? std::min(room, most) : room;
+  if (request->sampling.min_tokens <= request->max_tokens) return std::nullopt;
+  return bad_field("min_tokens", std::to_string(request->sampling.min_tokens),
+                   fmt::format("at most {}, for which there is room", request->max_tokens));
 }
 
 void describe_answer(const ServedModel& model, const ServingNames& names, const GenerationCall& call,
@@ -179,6 +189,8 @@ void describe_answer(const ServedModel& model, const ServingNames& names, const 
   answer->include_usage = call.include_usage;
   answer->continuous_usage = call.continuous_usage;
   answer->logprobs = call.logprobs;
+  answer->top_logprobs = std::max(0, call.request.sampling.logprobs);
+  answer->prompt_logprobs = call.prompt_logprobs;
   answer->echo = call.echo;
   answer->only_echo = call.only_echo;
   answer->return_token_ids = call.return_token_ids;
@@ -204,7 +216,6 @@ Parsed<PreparedGeneration> prepare_generation(const ServedModel& model, const Se
 
   PreparedGeneration out;
   describe_answer(model, names, call, &out.answer);
-  out.answer.prompt_logprobs = call.request.prompt_logprobs >= 0 && !call.stream;
   out.answer.created = std::chrono::duration_cast<std::chrono::seconds>(caller.arrival.time_since_epoch()).count();
   if (auto error = make_prompts(model, caller, call, &out)) return *std::move(error);
 
@@ -261,8 +272,9 @@ Parsed<PreparedEmbedding> prepare_embedding(const ServedModel& model, const Serv
   record.endpoint = "embeddings";
   for (const PlainPrompt& input : call.inputs) {
     Request& one = out.requests.emplace_back(call.request);
-    one.prompt = encode_plain(model, input, true);
-    if (auto error = check_length(model, caller, one.prompt.size(), "input")) return *std::move(error);
+    one.prompt = encode_plain(model, input, call.add_special_tokens);
+    const std::string field = name_of("input", out.requests.size() - 1, call.inputs.size());
+    if (auto error = check_length(model, caller, one.prompt.size(), field)) return *std::move(error);
     if (caller.keep_prompts) record.prompts.push_back(one.prompt);
     const auto* text = std::get_if<std::string>(&input);
     if (caller.keep_text && text != nullptr) record.prompt_text += *text;

@@ -24,9 +24,10 @@ struct RequestRecord {
   int choices = 1;
   int max_tokens = 0;
   SamplingParams sampling = {};
-  RequestStats stats = {};                  // summed over the prompts; times of the slowest
-  std::vector<std::string> finish_reasons;  // of each choice
-  double ttft_seconds = -1;                 // -1: no token came
+  RequestStats stats = {};  // summed over the prompts; times of the slowest
+  // Of each choice that came to its end; and "abort", as vLLM calls it, if the engine was kept from ending them.
+  std::vector<std::string> finish_reasons;
+  double ttft_seconds = -1;  // -1: no token came
   double e2e_seconds = 0;
   std::vector<double> itl_seconds;                 // between tokens of one choice
   std::vector<std::vector<int32_t>> prompts;       // tokens

@@ -51,7 +51,7 @@ constexpr std::array kFields = std::to_array<FieldSpec>({
     {"prompt", FieldType::kAny, kCompletions | in(Endpoint::kTokenize)},
     {"input", FieldType::kAny, kEmbeddings},
     {"tokens", FieldType::kArray, in(Endpoint::kDetokenize), 0, kManyTokens},
-    {"add_special_tokens", FieldType::kBool, kCompletions | in(Endpoint::kTokenize)},
+    {"add_special_tokens", FieldType::kBool, kCompletions | kEmbeddings | in(Endpoint::kTokenize)},
     {"return_token_strs", FieldType::kBool, in(Endpoint::kTokenize)},
 
     // How tokens are drawn.
@@ -61,6 +61,7 @@ constexpr std::array kFields = std::to_array<FieldSpec>({
     {"min_p", FieldType::kNumber, kBoth, 0, 1},
     {"repetition_penalty", FieldType::kNumber, kBoth, 0.01, 100},
     {"repeat_penalty", FieldType::kNumber, kBoth, 0.01, 100},
+    {"repeat_last_n", FieldType::kInt, kBoth, -1, kManyTokens},
     {"presence_penalty", FieldType::kNumber, kBoth, -2, 2},
     {"frequency_penalty", FieldType::kNumber, kBoth, -2, 2},
     {"logit_bias", FieldType::kObject, kBoth, 0, 4096},
@@ -136,7 +137,27 @@ constexpr std::array kFields = std::to_array<FieldSpec>({
     refused("logits_processors", kBoth),
     refused("skip_special_tokens", kBoth, "true"),
     refused("truncate_prompt_tokens", kWork),
+    refused("prompt_embeds", kCompletions),
+    refused("add_special_tokens", kChat, "false"),
+    refused("structural_tag", kBoth),
+    refused("thinking_token_budget", kBoth),
+
+    // Of llama-server: what switches a sampler on; its parameters alone change nothing.
+    refused("n_predict", kBoth, "-1"),
+    refused("n_cmpl", kBoth, "1"),
+    refused("n_indent", kBoth, "0"),
+    refused("t_max_predict_ms", kBoth, "0"),
+    refused("min_keep", kBoth, "0"),
+    refused("samplers", kBoth),
     refused("mirostat", kBoth, "0"),
+    refused("typical_p", kBoth, "1.0"),
+    refused("top_n_sigma", kBoth, "-1.0"),
+    refused("xtc_probability", kBoth, "0.0"),
+    refused("dry_multiplier", kBoth, "0.0"),
+    refused("dynatemp_range", kBoth, "0.0"),
+    refused("adaptive_target", kBoth, "-1.0"),
+    refused("reasoning_budget_tokens", kChat, "-1"),
+    refused("lora", kBoth, "[]"),
 });
 
 std::string number_text(double value) {
@@ -189,13 +210,14 @@ bool fits_int(const FieldSpec& field, const Json& value) {
   return number >= field.min && number <= field.max;
 }
 
+bool fits_stop(const Json& text) {
+  return text.is_string() && !text.get_ref<const std::string&>().empty() &&
+         text.get_ref<const std::string&>().size() <= kMaxStopBytes;
+}
+
 bool fits_strings(const FieldSpec& field, const Json& value) {
-  const auto fits = [](const Json& text) {
-    return text.is_string() && !text.get_ref<const std::string&>().empty() &&
-           text.get_ref<const std::string&>().size() <= kMaxStopBytes;
-  };
-  if (!value.is_array()) return fits(value);
-  return static_cast<double>(value.size()) <= field.max && std::all_of(value.begin(), value.end(), fits);
+  if (!value.is_array()) return fits_stop(value);
+  return static_cast<double>(value.size()) <= field.max && std::all_of(value.begin(), value.end(), fits_stop);
 }
 
 bool fits(const FieldSpec& field, const Json& value) {
@@ -228,6 +250,17 @@ bool fits(const FieldSpec& field, const Json& value) {
       break;
   }
   return true;
+}
+
+// What is wrong with a value that does not fit: of a list of the right size it is one element.
+ApiError bad_value(const FieldSpec& field, const Json& value) {
+  const auto wrong =
+      field.type == FieldType::kStrings && value.is_array() && static_cast<double>(value.size()) <= field.max
+          ? std::find_if_not(value.begin(), value.end(), fits_stop)
+          : value.end();
+  if (wrong == value.end()) return bad_field(field.name, shown(value), expected(field));
+  return bad_field(fmt::format("{}[{}]", field.name, wrong - value.begin()), shown(*wrong),
+                   fmt::format("a string of 1 to {} bytes", kMaxStopBytes));
 }
 
 const FieldSpec* find_field(std::string_view name, Endpoint endpoint) {
@@ -270,7 +303,7 @@ std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, int ma
         return error;
       }
     } else if (!fits(*field, value)) {
-      return bad_field(name, shown(value), expected(*field));
+      return bad_value(*field, value);
     }
   }
   return std::nullopt;

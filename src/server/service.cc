@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -37,6 +38,30 @@ ApiError shutting_down() {
 bool usable_id(std::string_view id) {
   return !id.empty() && id.size() <= 128 &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
+}
+
+// A part of a path as it was before its bytes were written as %2F (RFC 3986); OpenAI's client does that to "org/model".
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    uint8_t byte = 0;
+    const char* digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      out += static_cast<char>(byte);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// Names of headers with commas between them.
+bool is_header_list(std::string_view text) {
+  return !text.empty() && text.size() <= 4096 && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == ',' || c == ' ';
+  });
 }
 
 }  // namespace
@@ -208,6 +233,7 @@ HttpHeaders Service::common_headers(const HttpHead& head) const {
   HttpHeaders out = {{"X-Request-Id", usable_id(id) ? std::string(id) : fmt::format("{:014x}", random_seed())}};
   if (const std::string_view origin = head.header("Origin"); allowed_origin(origin)) {
     out.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+    out.emplace_back("Access-Control-Expose-Headers", "Retry-After, X-Request-Id");
     out.emplace_back("Vary", "Origin");
   }
   return out;
@@ -228,7 +254,11 @@ HttpResponse Service::refusal(int status, std::string_view message) {
 HttpResponse Service::preflight(const HttpHead& head) const {
   HttpResponse response{.status = 204, .content_type = "", .headers = common_headers(head)};
   response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST");
-  response.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Task, X-Prompt-Type");
+  // OpenAI's client for browsers adds a dozen headers of its own, and others others: none of them means anything here
+  // that a page of an allowed origin may not say.
+  const std::string_view asked = head.header("Access-Control-Request-Headers");
+  response.headers.emplace_back("Access-Control-Allow-Headers",
+                                is_header_list(asked) ? asked : "Authorization, Content-Type, X-Task, X-Prompt-Type");
   response.headers.emplace_back("Access-Control-Max-Age", "600");
   return response;
 }
@@ -407,14 +437,14 @@ HttpResponse Service::list_models(const HttpHead& head, std::string_view) {
   }
   if (!head.path.starts_with(kModelsPrefix))
     return {.body = dump_json({{"object", "list"}, {"data", std::move(data)}})};
-  const std::string_view asked = std::string_view(head.path).substr(kModelsPrefix.size());
+  const std::string asked = percent_decoded(std::string_view(head.path).substr(kModelsPrefix.size()));
   for (const Json& model : data) {
     if (model["id"] == asked) return {.body = dump_json(model)};
   }
-  return error_response({.status = 404,
-                         .message = fmt::format("no model {}; there is {}", shown(Json(std::string(asked))),
-                                                fmt::join(options_.names.models, ", ")),
-                         .code = "model_not_found"});
+  return error_response(
+      {.status = 404,
+       .message = fmt::format("no model {}; there is {}", shown(Json(asked)), fmt::join(options_.names.models, ", ")),
+       .code = "model_not_found"});
 }
 
 HttpResponse Service::show_metrics(const HttpHead&, std::string_view) {

@@ -30,7 +30,8 @@ class Server {
   struct Options {
     Script script = {};
     HttpOptions http = {};
-    ServiceOptions service = {.names = {.models = {"tiny", "alias"}, .limits = {.max_body_bytes = 1 << 20}}};
+    ServiceOptions service = {
+        .names = {.models = {"tiny", "alias", "org/model"}, .limits = {.max_body_bytes = 1 << 20}}};
     int context = 512;
     bool loaded = true;
   };
@@ -213,7 +214,12 @@ TEST(Service, SmallEndpoints) {
   EXPECT_EQ(rendered["prompt"], "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
   EXPECT_EQ(json::parse(server.ask("GET", "/v1/models").body)["data"][0]["id"], "tiny");
   EXPECT_EQ(json::parse(server.ask("GET", "/v1/models/alias").body)["id"], "alias");
-  EXPECT_EQ(server.ask("GET", "/v1/models/other").status, 404);
+  for (const char* path : {"/v1/models/org/model", "/v1/models/org%2Fmodel"}) {
+    EXPECT_EQ(json::parse(server.ask("GET", path).body)["id"], "org/model") << path;
+  }
+  for (const char* path : {"/v1/models/other", "/v1/models/alias%2", "/v1/models/alia%zs"}) {
+    EXPECT_EQ(server.ask("GET", path).status, 404) << path;
+  }
   EXPECT_EQ(json::parse(server.ask("GET", "/debug/cache").body), json({{"free", 7}}));
   EXPECT_EQ(server.ask("GET", "/nothing").status, 404);
   EXPECT_THAT(server.ask("GET", "/tokenize").head, HasSubstr("Allow: POST"));
@@ -253,6 +259,8 @@ TEST(Service, ErrorsHaveOpenAisShape) {
   const json error = json::parse(longer.body)["error"];
   EXPECT_EQ(error["code"], "context_length_exceeded");
   EXPECT_THAT(error["message"].get<std::string>(), testing::AllOf(HasSubstr("512"), HasSubstr("600")));
+  const auto second = server.post("/v1/completions", {{"prompt", {"a", ""}}});
+  EXPECT_EQ(json::parse(second.body)["error"]["param"], "prompt[1]");
 }
 
 TEST(Service, RefusalsOfTheEngineHaveTheirStatus) {
@@ -315,6 +323,10 @@ TEST(Service, HangingUpCancels) {
     client.hang_up();
     EXPECT_TRUE(eventually([&] { return server.serving().running() == 0; })) << "stream: " << stream;
   }
+  EXPECT_TRUE(eventually([&] {
+    const std::string aborted = "vllm:request_success_total{model_name=\"tiny\",finished_reason=\"abort\"} 2";
+    return server.ask("GET", "/metrics").body.find(aborted) != std::string::npos;
+  }));
 }
 
 TEST(Service, SlowReaderLosesItsRequestAndNobodyElseDoes) {
@@ -323,7 +335,12 @@ TEST(Service, SlowReaderLosesItsRequestAndNobodyElseDoes) {
   Server server(std::move(options));
   SocketClient slow(server.port(), 4096);
   ASSERT_TRUE(slow.send(server.text_of("POST", "/v1/completions",
-                                       json({{"prompt", "a"}, {"stream", true}, {"max_tokens", 10'000'000}}).dump())));
+                                       json({{"prompt", "a"},
+                                             {"stream", true},
+                                             {"max_tokens", 10'000'000},
+                                             {"n", 8},  // so that what the system buffers is full soon
+                                             {"logprobs", 3}})
+                                           .dump())));
   ASSERT_TRUE(slow.read_until("data: "));
   ASSERT_TRUE(eventually([&] { return server.serving().running() == 1; }));
   EXPECT_EQ(server.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 20}}).status, 200);
@@ -396,6 +413,7 @@ TEST(Service, KeysHaveLimits) {
   const auto ask = [&](json more) { return server.post("/v1/chat/completions", chat(std::move(more)), bearer("bob")); };
   EXPECT_EQ(ask({{"max_tokens", 11}}).status, 400);
   EXPECT_EQ(ask({{"n", 3}}).status, 400);
+  EXPECT_THAT(ask({{"min_tokens", 11}}).body, HasSubstr("min_tokens: found 11, expected at most 10"));
   EXPECT_EQ(json::parse(ask(json::object()).body)["usage"]["completion_tokens"], 10);
   SocketClient first(server.port());
   ASSERT_TRUE(
@@ -419,7 +437,14 @@ TEST(Service, PagesOfOtherOriginsMayNotAsk) {
   const auto good = open.post("/v1/chat/completions", chat(), "Origin: http://good.example\r\n");
   EXPECT_EQ(good.status, 200);
   EXPECT_THAT(good.head, HasSubstr("Access-Control-Allow-Origin: http://good.example"));
-  EXPECT_EQ(open.ask("OPTIONS", "/v1/chat/completions", "", "Origin: http://good.example\r\n").status, 204);
+  // As a browser asks before OpenAI's client may send what it always sends.
+  const auto before = open.ask("OPTIONS", "/v1/chat/completions", "",
+                               "Origin: http://good.example\r\nAccess-Control-Request-Method: POST\r\n"
+                               "Access-Control-Request-Headers: authorization,content-type,x-stainless-os\r\n");
+  EXPECT_EQ(before.status, 204);
+  EXPECT_THAT(before.head, HasSubstr("Access-Control-Allow-Headers: authorization,content-type,x-stainless-os\r\n"));
+  EXPECT_THAT(open.ask("OPTIONS", "/v1/models", "", "Origin: http://good.example\r\n").head,
+              HasSubstr("Access-Control-Allow-Headers: Authorization"));
 }
 
 TEST(Service, HeadersNameBucketAndPool) {

@@ -122,7 +122,7 @@ class Llama3Parser final : public BufferedParser {
 
   ToolParts finish() override {
     ToolParts out;
-    if (scanner_ && !scanner_->started()) say(scanner_->raw(), &out);
+    if (scanner_ && !scanner_->started()) say(before_ + scanner_->raw(), &out);
     if (calls_ == 0 || content_) say(held_, &out);
     held_.clear();
     return out;
@@ -204,14 +204,16 @@ class DeepSeekParser final : public BufferedParser {
       case State::kHeader:
         if (!take_until(kSeparator, &header_)) return false;
         // V3 and R1 write what kind of tool it is first, and the name on the same line behind.
-        state_ = header_ == "function" ? State::kName : State::kArguments;
-        if (state_ == State::kArguments) start(trimmed(header_), out);
+        if (header_ == "function") {
+          state_ = State::kName;
+        } else {
+          start(header_, State::kArguments, out);
+        }
         return true;
       case State::kName: {
         std::string name;
         if (!take_until("\n", &name)) return false;
-        start(trimmed(name), out);
-        state_ = State::kFence;
+        start(name, State::kFence, out);
         return true;
       }
       case State::kFence: {
@@ -260,14 +262,24 @@ class DeepSeekParser final : public BufferedParser {
     while (end > 0 && (kSpace.find(held_[end - 1]) != std::string_view::npos || held_[end - 1] == '`')) --end;
     give(std::string_view(held_).substr(0, end), out);
     held_.erase(0, ends ? found + kCallEnd.size() : end);
-    if (ends) state_ = State::kBetween;
-    return ends;
+    if (!ends) return false;
+    give(given_ ? "" : "{}", out);
+    state_ = State::kBetween;
+    return true;
   }
 
-  void start(std::string name, ToolParts* out) {
+  // A call begins, if there is a name to call.
+  void start(std::string_view header, State next, ToolParts* out) {
+    std::string name = trimmed(header);
+    if (name.empty()) {
+      say(std::string(kCall) + header_ + std::string(kSeparator), out);
+      state_ = State::kText;
+      return;
+    }
     out->calls.push_back({.index = calls_, .id = next_id(), .name = std::move(name)});
     ++calls_;
     given_ = false;
+    state_ = next;
   }
 
   void give(std::string_view piece, ToolParts* out) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "server/reasoning.h"
 
 namespace dspark {
@@ -74,6 +76,10 @@ TEST(ToolParser, HermesWithKeysInAnotherOrderOrArgumentsAsAString) {
               ElementsAre(Call{"c0", "f", R"({"a": 1})"}));
   EXPECT_THAT(parse(ToolFormat::kHermes, R"(<tool_call>{"name": "f", "x": 12}</tool_call>)").calls,
               ElementsAre(Call{"c0", "f", "{}"}));
+  for (const char* nothing : {"null", "null ", R"("")"}) {
+    const auto text = fmt::format(R"(<tool_call>{{"name": "f", "arguments": {}}}</tool_call>)", nothing);
+    EXPECT_THAT(parse(ToolFormat::kHermes, text).calls, ElementsAre(Call{"c0", "f", "{}"})) << text;
+  }
 }
 
 TEST(ToolParser, HermesThatIsNoCallStaysContent) {
@@ -103,7 +109,7 @@ TEST(ToolParser, Llama3) {
 
 TEST(ToolParser, Llama3ThatIsNoCallStaysContent) {
   for (const char* text :
-       {"Hello", R"({"name": "Bob", "age": 3})", R"({"name": "Bob"} said)", "<|python", "{", " {x}"}) {
+       {"Hello", R"({"name": "Bob", "age": 3})", R"({"name": "Bob"} said)", "<|python", "{", " {x}", " {\"a"}) {
     const auto found = parse(ToolFormat::kLlama3, text);
     EXPECT_EQ(found.content, text);
     EXPECT_THAT(found.calls, IsEmpty()) << text;
@@ -124,6 +130,68 @@ TEST(ToolParser, DeepSeek) {
                            "<｜tool▁calls▁end｜>");
   EXPECT_EQ(found.content, "");
   EXPECT_THAT(found.calls, ElementsAre(Call{"c0", "f", R"({"a": 1})"}));
+}
+
+TEST(ToolParser, DeepSeekCallsHaveNamesAndArguments) {
+  const auto call = [](std::string_view text) {
+    return parse(ToolFormat::kDeepSeek,
+                 fmt::format("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+                             text))
+        .calls;
+  };
+  EXPECT_THAT(call("f<｜tool▁sep｜>"), ElementsAre(Call{"c0", "f", "{}"}));
+  EXPECT_THAT(call("function<｜tool▁sep｜>f\n```json\n```"), ElementsAre(Call{"c0", "f", "{}"}));
+  EXPECT_THAT(call(" <｜tool▁sep｜>{}"), IsEmpty());
+  EXPECT_THAT(call("function<｜tool▁sep｜> \n```json\n{}\n```"), IsEmpty());
+}
+
+// Whatever a model writes: pieces do not matter, and what is told as a call has a name and an id of its own.
+TEST(ToolParser, AnyTextGivesTheSameInAnyPieces) {
+  const std::vector<std::string> words = {"<tool_call>",
+                                          "</tool_call>",
+                                          "<tool_call",
+                                          "<|python_tag|>",
+                                          "<｜tool▁calls▁begin｜>",
+                                          "<｜tool▁calls▁end｜>",
+                                          "<｜tool▁call▁begin｜>",
+                                          "<｜tool▁call▁end｜>",
+                                          "<｜tool▁sep｜>",
+                                          "function",
+                                          "```json",
+                                          "```",
+                                          "{",
+                                          "}",
+                                          "[",
+                                          "]",
+                                          "\"",
+                                          "\\",
+                                          ":",
+                                          ",",
+                                          ";",
+                                          " ",
+                                          "\n",
+                                          "\"name\"",
+                                          "\"arguments\"",
+                                          "\"parameters\"",
+                                          "{\"name\": \"f\", \"arguments\": ",
+                                          "{\"a\": 1}",
+                                          "null",
+                                          "f",
+                                          "é"};
+  std::mt19937 random(7);
+  for (const auto format : {ToolFormat::kHermes, ToolFormat::kLlama3, ToolFormat::kDeepSeek}) {
+    for (int round = 0; round < 3000; ++round) {
+      std::string text;
+      for (size_t n = random() % 24; n > 0; --n) text += words[random() % words.size()];
+      SCOPED_TRACE(text);
+      const Found found = parse(format, text);
+      for (size_t i = 0; i < found.calls.size(); ++i) {
+        EXPECT_FALSE(found.calls[i].name.empty());
+        EXPECT_EQ(found.calls[i].id, fmt::format("c{}", i));
+      }
+      if (HasFailure()) return;
+    }
+  }
 }
 
 std::pair<std::string, std::string> split(std::string_view text, bool inside, size_t piece) {
