@@ -73,6 +73,15 @@ class Serve(unittest.TestCase):
             thread.join()
         self.assertEqual(together, alone)
 
+    def test_a_stop_text_waits_for_min_tokens(self):
+        body = {"prompt": "Hello", "max_tokens": 12, "seed": 1, "ignore_eos": True}
+        whole = json.loads(self.server.ask("POST", "/v1/completions", body)[1])["choices"][0]
+        body["stop"] = whole["text"][0]
+        ends = json.loads(self.server.ask("POST", "/v1/completions", body)[1])["choices"][0]
+        self.assertEqual((ends["text"], ends["finish_reason"]), ("", "stop"))
+        waits = json.loads(self.server.ask("POST", "/v1/completions", body | {"min_tokens": 12})[1])["choices"][0]
+        self.assertEqual((waits["text"], waits["finish_reason"]), (whole["text"], "length"))
+
     def test_completions_score_prompts(self):
         status, text = self.server.ask("POST", "/v1/completions",
                                        {"prompt": "Hello there", "max_tokens": 0, "echo": True, "logprobs": 1})

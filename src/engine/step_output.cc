@@ -205,7 +205,10 @@ bool StepLoop::take_token(Branch& branch, const DrawnToken& drawn, bool drafted)
   ++request.stats.output_tokens;
   ++stats_.output_tokens;
   request.stats.decode_seconds = std::chrono::duration<double>(mark_ - request.first_token).count();
-  const std::string text = branch.matcher.push(branch.decoder.push(drawn.token));
+  // The text of the first min_tokens tokens does not end an answer, whatever stands in it.
+  const bool may_stop = branch.output > branch.sampler.params().min_tokens;
+  const std::string piece = branch.decoder.push(drawn.token);
+  const std::string text = may_stop ? branch.matcher.push(piece) : piece;
   const TokenEvent event = {branch.choice, drawn.token, text, drawn.logprob, drawn.top, drafted};
   if (!request.listener->on_token(event)) {
     for (auto& choice : request.choices) end_choice(*choice, FinishReason::kCancelled, {});
