@@ -71,6 +71,9 @@ void StepLoop::deliver() {
       end_request(request, make_error(ErrorCode::kInternal, "delivering the answer failed: {}", error.what()));
     }
   }
+  for (const Piece& piece : pieces_) {
+    if (!piece.branch->request->ended) piece.branch->request->listener->on_step_end();
+  }
 }
 
 void StepLoop::deliver_piece(const Piece& piece) {

@@ -16,12 +16,20 @@ bool EventQueue::push(QueuedEvent event, size_t bytes) {
     wanted = !cancelled_ && !overflowed_;
     if (wanted || end) {
       events_.push_back(std::move(event));
-      wake = !std::exchange(waking_, true);
+      wake = end && !std::exchange(waking_, true);
     }
     wake |= overflows;
   }
   if (wake) wake_();
   return wanted;
+}
+
+void EventQueue::flush() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (events_.empty() || std::exchange(waking_, true)) return;
+  }
+  wake_();
 }
 
 std::vector<QueuedEvent> EventQueue::take() {

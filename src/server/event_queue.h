@@ -39,11 +39,14 @@ struct QueuedEvent {
 
 class EventQueue {
  public:
-  // `wake` is called when events wait, once until they are taken; on the step thread.
+  // `wake` is called when events wait, once until they are taken; on the step thread. A thread that is woken for each
+  // event takes its core from the step that brings the next one.
   EventQueue(std::function<void()> wake, size_t max_bytes) : wake_(std::move(wake)), max_bytes_(max_bytes) {}
 
-  // Step thread. False: nobody wants more, or too much waits. The end of a request always gets in.
+  // Step thread. False: nobody wants more, or too much waits. The end of a request always gets in. Wakes only for that
+  // and for the overflow.
   bool push(QueuedEvent event, size_t bytes);
+  void flush();                     // step thread: wakes for what waits
   std::vector<QueuedEvent> take();  // network thread
   void cancel();                    // any thread: push() gives false from now on
   bool overflowed() const;          // more than max_bytes waited
@@ -65,6 +68,7 @@ class QueueListener final : public RequestListener {
   bool on_token(const TokenEvent& event) override;
   void on_choice_end(const ChoiceEnd& end) override;
   void on_embedding(std::span<const float> values) override;
+  void on_step_end() override { queue_->flush(); }
   void on_end(const Status& status, const RequestStats& stats) override;
 
  private:

@@ -144,7 +144,9 @@ class StandinServing final : public Serving {
       }
       return end(r, Ok{}), false;
     }
-    return tokens(r);
+    if (!tokens(r)) return false;
+    r.listener->on_step_end();
+    return true;
   }
 
   void begin(Running& r) {
