@@ -89,8 +89,9 @@ class Debug(unittest.TestCase):
         self.assertEqual(self.causes("--draft-with", "none"), ["no_drafters"])
         self.assertEqual(self.causes("--max-tokens", "1")[0], "short_answer")
         self.assertEqual(self.causes("--dflash-validation-threshold", "1", "-p", "abc abc abc abc abc abc"), ["threshold"])
-        self.assertIn(self.causes("--draft-with", "ngram", "--prompt-len", "4", "--max-tokens", "4"),
-                      (["short_prompt"], ["wrong_guesses"]))
+        # Planned, a guess that there is might not pay on this machine at this moment.
+        self.assertIn(self.causes("--draft-with", "ngram", "--dspark-mode", "fixed:2", "--prompt-len", "4", "--max-tokens",
+                                  "4"), (["short_prompt"], ["wrong_guesses"]))
 
 
 class Top(unittest.TestCase):
