@@ -37,7 +37,7 @@ DsparkHead::DsparkHead(const DsparkConfig& config, const DsparkWeights& weights,
 void DsparkHead::fill_inputs(std::span<HeadDraft> drafts, int step) {
   const int active = static_cast<int>(active_.size());
   const int rank = config_.rank, hidden = config_.backbone.hidden;
-  token_.ensure(static_cast<size_t>(active * rank));
+  token_.ensure(static_cast<size_t>(active) * static_cast<size_t>(rank));
   const bool gated = config_.head == DraftHead::kGated, rnn = config_.head == DraftHead::kRnn;
   if (gated || rnn) inputs_.resize(active, hidden + (rnn ? 2 : 1) * rank);
   pool_.run(active, [&](int row) {
@@ -87,7 +87,7 @@ void DsparkHead::compute_bias() {
   if (gated || rnn) {
     const Linear& linear = gated ? weights_.gate : weights_.joint;
     const int width = gated ? rank : 3 * rank;
-    projected_.ensure(static_cast<size_t>(active * width));
+    projected_.ensure(static_cast<size_t>(active) * static_cast<size_t>(width));
     const MatmulJob job = {&linear.weights, projected_.data(), width, linear.bias_or_null()};
     matmul(pool_, matmul_, inputs_.input(), {&job, 1});
   }

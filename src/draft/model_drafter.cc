@@ -89,7 +89,8 @@ std::vector<ModelDrafter::Writer> ModelDrafter::begin(std::span<DraftRequest* co
 // Memory for so many positions, at the cost of sequences that are not drafted for now.
 bool ModelDrafter::reserve(Sequence& sequence, int positions, std::span<const Writer> writers) {
   if (sequence.kv.reserve(positions).ok()) return true;
-  for (auto& [id, other] : sequences_) {
+  for (auto& entry : sequences_) {
+    Sequence& other = entry.second;
     const bool needed = &other == &sequence ||
                         std::ranges::any_of(writers, [&](const Writer& writer) { return writer.sequence == &other; });
     if (needed) continue;
