@@ -491,6 +491,12 @@ class ModelFolder(unittest.TestCase):
                 done = dspark("run", "-m", whole, *prompt)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(json.loads(done.stdout)["tokens"], expected)
+                # What is no tower and nobody computes is refused as in a folder of the text model alone.
+                header = header.replace(b"vision_tower.head.probe", b"model.layers.0.extra.bias")
+                (whole / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data[8 + size:])
+                done = dspark("run", "-m", whole, *prompt)
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertIn(b"extra.bias", done.stderr)
 
 
 class Score(unittest.TestCase):

@@ -58,11 +58,10 @@ void StepLoop::speculate() {
 
 // What the step will compute besides: as many rows of prompts as the last one, where there are prompts.
 StepBase StepLoop::others() const {
-  const auto prompts =
-      std::ranges::count_if(running_, [](const Branch* branch) { return !branch->decodes(); }) + std::ssize(waiting_);
-  const auto decodes = std::ssize(running_) + std::ssize(waiting_) - prompts;
-  const int most = options_.schedule.max_running - static_cast<int>(decodes);
-  return {.prompt_rows = prompts > 0 ? prompt_rows_ : 0, .joining = std::min(static_cast<int>(prompts), most)};
+  const auto starting = std::ranges::count_if(running_, [](const Branch* branch) { return !branch->decodes(); });
+  const auto room = options_.schedule.max_running - std::ssize(running_);
+  const auto joining = starting + std::clamp<ptrdiff_t>(std::ssize(waiting_), 0, std::max<ptrdiff_t>(0, room));
+  return {.prompt_rows = starting > 0 || !waiting_.empty() ? prompt_rows_ : 0, .joining = static_cast<int>(joining)};
 }
 
 // A drafted token is right if the target has drawn it, and all before it.

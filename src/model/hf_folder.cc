@@ -76,20 +76,20 @@ Status HfFolder::open_shards(const std::string& index_path) {
   return take(std::move(tensors));
 }
 
-// transformers has written multimodal models with either prefix.
+// Leaves out the towers for other inputs. All else stays, so that whoever reads the text model refuses what it does not
+// know. transformers has written multimodal models with either prefix.
 Status HfFolder::take(std::vector<TensorInfo> tensors) {
   if (!is_multimodal()) return set_tensors(std::move(tensors));
-  std::vector<TensorInfo> text;
+  std::erase_if(tensors, [](const TensorInfo& tensor) {
+    std::string_view name = tensor.name;
+    if (name.starts_with("model.")) name.remove_prefix(6);
+    return name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
+  });
   for (TensorInfo& tensor : tensors) {
-    for (const auto& [prefix, alone] : {std::pair("language_model.", ""), std::pair("model.language_model.", "model."),
-                                        std::pair("lm_head.", "lm_head.")}) {
-      if (!tensor.name.starts_with(prefix)) continue;
-      tensor.name.replace(0, std::string_view(prefix).size(), alone);
-      text.push_back(std::move(tensor));
-      break;
-    }
+    if (tensor.name.starts_with("language_model.")) tensor.name.erase(0, 15);
+    if (tensor.name.starts_with("model.language_model.")) tensor.name.erase(6, 15);
   }
-  return set_tensors(std::move(text));
+  return set_tensors(std::move(tensors));
 }
 
 Status HfFolder::open_weights() {

@@ -68,8 +68,8 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
          "Replays the arrival times, lengths, shared prefixes and, with --log-prompts, texts of --access-log, tries "
          "memory, step budget, inter-token target, policy, shards and, where the log has texts, threshold, draft cap "
          "and window, one after the other against the best so far, and recommends what is better beyond the noise. "
-         "--out FOLDER "
-         "gets a configuration file, a warm-up file of the most frequent prompts, and all numbers. Flags say what "
+         "--out FOLDER gets a configuration file, a warm-up file of the most frequent prompts, and all numbers. Flags "
+         "say what "
          "today's settings are.",
      .example = "dspark tune --access-log access.jsonl --minutes 5 --out tuned",
      .run = cmd_tune},
