@@ -10,6 +10,10 @@
 namespace dspark {
 namespace {
 
+// How far ahead of itself one tile alone asks memory for its strip's weights: two strips ahead is too far where rows
+// are long.
+constexpr int64_t kAheadBytes = 6 * 1024;
+
 // Where strips are unpacked, one a thread.
 thread_local Buffer<uint8_t> unpack_scratch;
 
@@ -46,20 +50,23 @@ void compute_strips(const MatmulKernels& kernels, const PackedMatrix& weights, i
   // Meanwhile memory brings the next strips: the prefetchers of the hardware alone leave half of its speed unused.
   const int tiles = (input.rows + kernels.tile - 1) / kernels.tile;
   const bool fetch = strip + 2 * count <= weights.strips();
-  const int64_t fetch_bytes = fetch ? count * weights.strip_bytes() / (int64_t{tiles} * pieces) + 1 : 0;
+  const int64_t fetch_bytes = fetch ? weights.strip_bytes() / (int64_t{tiles} * pieces) + 1 : 0;  // a piece, of a strip
   const int rows_per_tile = (input.rows + tiles - 1) / tiles;  // 5 rows are 3 and 2, not 4 and 1
   for (int first = 0, i = 0; first < input.rows; first += rows_per_tile, ++i) {
     const int tokens = std::min(rows_per_tile, input.rows - first);
     TokenTile tile = make_tile(input, first, tokens);
-    if (fetch) tile.next = weights.strip(strip + count) + i * pieces * fetch_bytes;
-    tile.next_bytes = static_cast<int>(fetch_bytes);
     for (int t = 0; t < tokens; ++t) tile.out[t] = out + (first + t) * stride;
     const PairFn pair = (unpack ? type.unpacked_pair : type.packed_pair)[tokens - 1];
     if (count == 2 && pair != nullptr) {
+      if (fetch) tile.next = weights.strip(strip + count) + i * pieces * count * fetch_bytes;
+      tile.next_bytes = static_cast<int>(count * fetch_bytes);
       pair(data, bytes, pieces, tile);
       continue;
     }
+    tile.next_bytes = static_cast<int>(fetch_bytes);
     for (int s = 0; s < count; ++s) {
+      if (fetch) tile.next = weights.strip(strip + count + s) + i * pieces * fetch_bytes;
+      if (fetch && tiles == 1) tile.next = weights.strip(strip + s) + kAheadBytes;
       (unpack ? type.unpacked : type.packed)[tokens - 1](data + s * bytes, pieces, tile);
       for (int t = 0; t < tokens; ++t) tile.out[t] += kStripRows;
     }

@@ -78,12 +78,12 @@ Result<std::unique_ptr<asio::ssl::context>> tls_context(const HttpOptions& optio
                        error);
   if (!error) context->use_certificate_chain_file(options.tls_certificate, error);
   if (error) {
-    return make_error(ErrorCode::kInvalidArgument, "{} is no certificate in PEM: {}", quote(options.tls_certificate),
-                      error.message());
+    return make_error(ErrorCode::kInvalidArgument, "cannot use {} as a certificate in PEM: {}",
+                      quote(options.tls_certificate), error.message());
   }
   context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
   if (error) {
-    return make_error(ErrorCode::kInvalidArgument, "{} is no private key in PEM for that certificate: {}",
+    return make_error(ErrorCode::kInvalidArgument, "cannot use {} as the private key in PEM of that certificate: {}",
                       quote(options.tls_key), error.message());
   }
   return context;

@@ -39,7 +39,9 @@ Result<ServiceOptions> service_options(const Settings& settings) {
   ServiceOptions options;
   options.names.models = settings.get<"served-model-name">();
   if (options.names.models.empty()) options.names.models = {settings.get<"model">()};
-  options.names.limits.max_choices = static_cast<int>(settings.get<"max-choices">());
+  // The answers of one request run together or not at all.
+  options.names.limits.max_choices =
+      static_cast<int>(std::min(settings.get<"max-choices">(), settings.get<"max-running">()));
   options.names.limits.max_body_bytes = static_cast<size_t>(settings.get<"max-body">());
   options.metrics = settings.get<"enable-metrics">();
   options.cors_origins = settings.get<"cors-origin">();
