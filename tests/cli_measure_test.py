@@ -70,6 +70,7 @@ class Bench(unittest.TestCase):
         for kernel in report["kernels"]:
             self.assertGreater(kernel["gmacs"], 0)
             self.assertGreater(kernel["peak_share"], 0)
+            self.assertGreater(kernel["row_gb_per_s"], 0)
         self.assertEqual(set(report["peak_gmacs"]), {"narrow", "wide", "float"})
 
 

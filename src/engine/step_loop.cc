@@ -234,7 +234,9 @@ void StepLoop::step() {
   pieces_.clear();
   const Plan plan = make_plan();
   make_room(plan);
-  if (!gather(plan)) return;
+  const bool has_work = gather(plan);
+  wake_listeners();  // who reads does so while this step computes
+  if (!has_work) return;
   if (const Status status = compute(plan); !status.ok()) return abandon_step(status.error().message);
   draw();
   verify();

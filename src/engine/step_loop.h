@@ -144,6 +144,7 @@ class StepLoop final : public Serving {
   void log_decisions();
   void deliver();
   void deliver_piece(const Piece& piece);
+  void wake_listeners();
   Status take_prompt_logprobs(const Piece& piece);
   Status pool_states(const Piece& piece, int position);
   void finish_embedding(ActiveRequest& request);
@@ -207,6 +208,7 @@ class StepLoop final : public Serving {
   std::vector<RequestDraftSampler> draft_samplers_;
   std::vector<RunRow> rows_;
   std::vector<Piece> pieces_;
+  std::vector<RequestId> told_;  // that the last step brought something for
   std::vector<Job> jobs_;
   std::vector<ComputedRow> computed_rows_;  // whose tokens are final
   int logit_rows_ = 0;

@@ -71,9 +71,15 @@ void StepLoop::deliver() {
       end_request(request, make_error(ErrorCode::kInternal, "delivering the answer failed: {}", error.what()));
     }
   }
-  for (const Piece& piece : pieces_) {
-    if (!piece.branch->request->ended) piece.branch->request->listener->on_step_end();
+  for (const Piece& piece : pieces_) told_.push_back(piece.branch->request->id);
+}
+
+void StepLoop::wake_listeners() {
+  for (const RequestId id : told_) {
+    const auto found = requests_.find(id);
+    if (found != requests_.end() && !found->second->ended) found->second->listener->on_step_end();
   }
+  told_.clear();
 }
 
 void StepLoop::deliver_piece(const Piece& piece) {

@@ -58,7 +58,7 @@ KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type) {
   for (int t = 0; t < kTokens; ++t) {
     ops(isa).quantise(x.data() + t * k, k, activations.row(t), activations.wide_row(t));
   }
-  auto rate = [&](bool unpacked) {
+  auto rate = [&](bool unpacked, int tokens) {  // [tokens] of a tile
     return best_gmacs(pool, kRepeats, [&] {
       Buffer<uint8_t> scratch(static_cast<size_t>(strips) * weights.pieces() * (table.unpacked_piece_bytes + 64));
       const uint8_t* data = weights.strip(0);
@@ -71,27 +71,27 @@ KernelRate measure_kernel(ThreadPool& pool, Isa isa, DType type) {
       alignas(64) float out[kTokens][2 * kStripRows];
       const int rounds = isa == Isa::kPortable ? 2 : 300;
       for (int round = 0; round < rounds; ++round) {
-        for (int first = 0; first < kTokens; first += kernels.tile) {
+        for (int first = 0; first < kTokens; first += tokens) {
           TokenTile tile = {};
-          for (int t = 0; t < kernels.tile; ++t) {
+          for (int t = 0; t < tokens; ++t) {
             tile.blocks[t] = activations.row(first + t);
             tile.wide[t] = activations.wide_row(first + t);
             tile.floats[t] = x.data() + (first + t) * k;
             tile.out[t] = out[first + t];
           }
           if (strips == 2) {
-            (unpacked ? table.unpacked_pair : table.packed_pair)[kernels.tile - 1](data, stride, weights.pieces(),
-                                                                                   tile);
+            (unpacked ? table.unpacked_pair : table.packed_pair)[tokens - 1](data, stride, weights.pieces(), tile);
           } else {
-            (unpacked ? table.unpacked : table.packed)[kernels.tile - 1](data, weights.pieces(), tile);
+            (unpacked ? table.unpacked : table.packed)[tokens - 1](data, weights.pieces(), tile);
           }
         }
       }
       return int64_t{rounds} * kTokens * strips * kStripRows * k;
     });
   };
-  KernelRate result = {type, 0.0, rate(false)};
-  result.gmacs = table.unpack == nullptr ? result.packed_gmacs : rate(true);
+  KernelRate result = {.type = type, .packed_gmacs = rate(false, kernels.tile), .row_gmacs = rate(false, 1)};
+  result.gmacs = table.unpack == nullptr ? result.packed_gmacs : rate(true, kernels.tile);
+  result.row_gb = result.row_gmacs * static_cast<double>(weights.bytes()) / (int64_t{strips} * kStripRows * k);
   return result;
 }
 
@@ -134,6 +134,8 @@ KernelRates measure_kernels(ThreadPool& pool, Isa isa, const std::function<void(
       const KernelRate rate = measure_kernel(pool, isa, kernel.type);
       keep_best(kernel.gmacs, rate.gmacs);
       keep_best(kernel.packed_gmacs, rate.packed_gmacs);
+      keep_best(kernel.row_gmacs, rate.row_gmacs);
+      keep_best(kernel.row_gb, rate.row_gb);
       progress(pass * kDTypeCount + static_cast<int>(kernel.type) + 1, kPasses * kDTypeCount);
     }
   }

@@ -27,6 +27,8 @@ struct KernelRate {
   DType type;
   double gmacs = 0.0;         // tiles on an unpacked strip, all in L1
   double packed_gmacs = 0.0;  // decoding the packed strip for every tile
+  double row_gmacs = 0.0;     // one token alone on a packed strip: what decoding computes, whatever memory brings
+  double row_gb = 0.0;        // 1e9 bytes of weights a second at that rate
 };
 
 // The best of several passes over all types, with the peaks measured anew before each: a clock that others drive up and

@@ -128,6 +128,15 @@ class Planner {
     return std::tuple(-s.priority, !first, first ? 0.0 : candidate.score, s.arrival, s.id);
   }
 
+  // Sequences that will decode beside those of this step, as soon as their prompts are computed.
+  int coming() const {
+    int started = 0, waiting = 0;
+    for (const Candidate& candidate : candidates_) {
+      (candidate.waiting ? waiting : started) += candidate.sequence->branches;
+    }
+    return started + std::clamp(waiting, 0, std::max(0, slots_));
+  }
+
   // Rows that prompts may have beside the decodes.
   int prompt_limit() const {
     const int decodes = plan_.decode_rows;
@@ -136,8 +145,8 @@ class Planner {
       return std::clamp(options_.step_budget - decodes, std::max(1, options_.step_budget / 4), options_.max_rows);
     }
     if (state_.cost == nullptr || !state_.cost->known()) return std::min(kFirstChunk, options_.max_rows);
-    // Prompts may double a step that is long by its decodes alone, or answers would keep prompts out for good.
-    const double most = std::max(options_.inter_token_ms, 2.0 * state_.cost->ms({.rows = decodes}));
+    // Prompts may double a step that will be long by its decodes alone, or answers would keep prompts out for good.
+    const double most = std::max(options_.inter_token_ms, 2.0 * state_.cost->ms({.rows = decodes + coming()}));
     int low = 1, high = options_.max_rows;
     while (low < high) {
       const int middle = (low + high + 1) / 2;

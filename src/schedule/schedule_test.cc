@@ -100,7 +100,21 @@ TEST(Plan, TheBudgetComesFromTheCostOfRows) {
   // Where decodes alone take longer than that, prompts may double the step.
   for (uint64_t id = 10; id < 160; ++id) table.running.push_back(decoding(id, 50));
   table.options.max_running = 200;
-  EXPECT_NEAR(table.plan().prompt_rows, 151, 3);
+  EXPECT_NEAR(table.plan().prompt_rows, 153, 3);  // and the one that waits
+}
+
+// Whoever decodes now will share its steps with those whose prompts wait: twice such a step is not held against them.
+TEST(Plan, TheBudgetForeseesWhoWillDecode) {
+  Table table;
+  const std::vector<CostPoint> profile = {{1, 1.0}, {512, 512.0}};
+  table.cost = *CostModel::create(profile, {});
+  table.running = {decoding(1, 50), computing(2, 400, 300)};
+  for (uint64_t id = 10; id < 88; ++id) table.waiting.push_back(waiting(id, 40));
+  table.options.inter_token_ms = 100.0;
+  table.options.max_running = 200;
+  EXPECT_NEAR(table.plan().prompt_rows, 2 * 80 - 1, 2);
+  table.options.max_running = 60;  // the others wait for a place
+  EXPECT_NEAR(table.plan().prompt_rows, 2 * 60 - 1, 2);
 }
 
 TEST(Plan, HybridTakesTheFewestRowsToCompute) {

@@ -45,6 +45,8 @@ Result<ExitCode> bench_kernels(const Settings& settings) {
       json["kernels"].push_back({{"type", dtype_info(rate.type).name},
                                  {"gmacs", rate.gmacs},
                                  {"packed_gmacs", rate.packed_gmacs},
+                                 {"row_gmacs", rate.row_gmacs},
+                                 {"row_gb_per_s", rate.row_gb},
                                  {"peak_share", share(rate)}});
     }
     for (const OrderPrice& price : prices) {
@@ -58,12 +60,12 @@ Result<ExitCode> bench_kernels(const Settings& settings) {
   }
   std::string out = fmt::format(
       "{}, {} threads; peak in registers: {:.0f} GMAC/s narrow, {:.0f} wide, {:.0f} float; memory {:.1f} GB/s\n\n"
-      "{:<8} {:>10} {:>14} {:>12}\n",
+      "{:<8} {:>10} {:>14} {:>12} {:>10} {:>8}\n",
       isa_name(isa), pool.size(), peak.narrow_gmacs, peak.wide_gmacs, peak.float_gmacs, bandwidth, "type", "GMAC/s",
-      "still packed", "of peak");
+      "still packed", "of peak", "one row", "GB/s");
   for (const KernelRate& rate : rates) {
-    out += fmt::format("{:<8} {:>10.1f} {:>14.1f} {:>11.0f}%\n", dtype_info(rate.type).name, rate.gmacs,
-                       rate.packed_gmacs, 100 * share(rate));
+    out += fmt::format("{:<8} {:>10.1f} {:>14.1f} {:>11.0f}% {:>10.1f} {:>8.1f}\n", dtype_info(rate.type).name,
+                       rate.gmacs, rate.packed_gmacs, 100 * share(rate), rate.row_gmacs, rate.row_gb);
   }
   if (!prices.empty()) out += "\nprice of the fixed order of sums, one AVX2 thread, data in cache:\n";
   for (const OrderPrice& price : prices) {
