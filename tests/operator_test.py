@@ -8,6 +8,7 @@ import concurrent.futures
 import json
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,30 @@ class CheckEnv(unittest.TestCase):
             self.assertEqual([check["name"] for check in failed], [name])
             self.assertIn(words, failed[0]["found"] + failed[0]["advice"])
             self.assertIsNone(report["trial"])
+
+
+    def test_limits_are_found_before_they_end_it(self):
+        def limited():
+            resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20))
+
+        with tempfile.TemporaryDirectory() as home:
+            done = subprocess.run([COMMAND, *map(str, self.COMMON), "--json"], capture_output=True, text=True, check=False,
+                                  preexec_fn=limited, env=serving.environment(home))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        failed = [check["name"] for check in json.loads(done.stdout)["checks"] if check["state"] == "failure"]
+        self.assertEqual(failed, ["address space"])
+
+    def test_says_how_far_it_looked_and_why(self):
+        done = dspark(*self.COMMON, "--drafter", DRAFTERS / "markov", "--max-running", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "up to 1 clients; --max-running allows no more|stops paying at 1 clients")
+        report = answer(*self.COMMON, "--drafter", DRAFTERS / "markov", "--max-running", "1")
+        self.assertIn("--max-running", report["trial"]["why_no_more_clients"])
+        found = {check["name"]: check["found"] for check in report["checks"]}
+        self.assertIn("as --threads says", found["cores"])
+        self.assertIn("the best one", found["instruction set"])
+        self.assertIn("named by --drafter", found["drafter"])
+        self.assertRegex(found["model"], "digest [0-9a-f]{16}$")
 
 
 class Debug(unittest.TestCase):
@@ -167,7 +192,8 @@ class Tune(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             log, out = self.record(folder, "--log-prompts"), pathlib.Path(folder) / "out"
             report = self.tune(log, out)
-            self.assertEqual((report["requests"], report["with_text"]), (24, True))
+            self.assertTrue(16 <= report["requests"] <= 24)  # as many as the time allows
+            self.assertTrue(report["with_text"])
             self.assertTrue(report["trials"])
             self.assertIn("dflash_validation_threshold", report["settings"])
             self.assertNotIn("kv_type", report["settings"])

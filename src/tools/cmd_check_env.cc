@@ -24,21 +24,26 @@ std::string trial_text(const Trial& trial) {
     out +=
         fmt::format("  {:>7} {:>8.0f} {:>8.0f} {:>6.1f}%\n", each.clients, each.plain, each.dspark, 100 * each.gain());
   }
-  out += fmt::format("\nDSpark here: {:+.0f} % for one client; {}\n", 100 * trial.one_client_gain(),
-                     trial.stops_paying_at > 0 ? fmt::format("it stops paying at {} clients", trial.stops_paying_at)
-                                               : "it pays at every number of clients that was tried");
+  std::string pays = fmt::format("it stops paying at {} clients", trial.stops_paying_at);
+  if (trial.stops_paying_at == 0) {
+    pays = fmt::format("it pays at up to {} clients", trial.expected.empty() ? 0 : trial.expected.back().clients);
+    pays += trial.why_no_more.empty() ? ", the most that were tried" : "; " + trial.why_no_more;
+  }
+  out += fmt::format("\nDSpark here: {:+.0f} % for one client; {}\n", 100 * trial.one_client_gain(), pays);
   for (const std::string& reason : trial.reasons) out += fmt::format("  - {}\n", reason);
   return out;
 }
 
 ordered_json trial_json(const Trial& trial) {
-  ordered_json out = {{"dspark_gain_one_client", trial.one_client_gain()},
-                      {"stops_paying_at", trial.stops_paying_at > 0 ? ordered_json(trial.stops_paying_at) : nullptr},
-                      {"reasons", trial.reasons},
-                      {"survival", trial.survival},
-                      {"draft_ms", trial.draft_ms},
-                      {"steps", ordered_json::array()},
-                      {"expected", ordered_json::array()}};
+  ordered_json out = {
+      {"dspark_gain_one_client", trial.one_client_gain()},
+      {"stops_paying_at", trial.stops_paying_at > 0 ? ordered_json(trial.stops_paying_at) : nullptr},
+      {"why_no_more_clients", trial.why_no_more.empty() ? ordered_json() : ordered_json(trial.why_no_more)},
+      {"reasons", trial.reasons},
+      {"survival", trial.survival},
+      {"draft_ms", trial.draft_ms},
+      {"steps", ordered_json::array()},
+      {"expected", ordered_json::array()}};
   for (const CostPoint& point : trial.steps) out["steps"].push_back({{"rows", point.rows}, {"ms", point.ms}});
   for (const ExpectedSpeed& each : trial.expected) {
     out["expected"].push_back({{"clients", each.clients},

@@ -226,10 +226,12 @@ Status report_verdict(Report& report, const SpeculationFacts& facts) {
     text += fmt::format("\n{:<12}   {}: {}", "", cause.name, cause.text);
   }
   const LoopStats& stats = facts.stats;
-  return report.stage("verdict", {{"drafted", stats.drafted}, {"accepted", stats.accepted}, {"causes", json_causes}},
-                      causes.empty() ? fmt::format("speculation works: {} guesses were checked, {} accepted",
-                                                   stats.drafted, stats.accepted)
-                                     : "guesses bring nothing here, because" + text);
+  return report.stage(
+      "verdict", {{"drafted", stats.drafted}, {"accepted", stats.accepted}, {"causes", json_causes}},
+      (stats.accepted == 0 ? "guesses bring nothing here, because"
+                           : fmt::format("speculation works: {} guesses were checked, {} accepted{}", stats.drafted,
+                                         stats.accepted, causes.empty() ? "" : "; but")) +
+          text);
 }
 
 }  // namespace

@@ -24,10 +24,10 @@ namespace {
 using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kReplayShare = 0.02;    // of the whole time, that one replay may take by its arrivals
-constexpr double kLeastReplay = 1.0;     // seconds
+constexpr double kReplayShare = 0.01;    // of the whole time, that one replay may take: there are some 25 values
+constexpr size_t kFewestRequests = 16;   // of a replay, however long it takes
 constexpr int kFinalRounds = 5;          // of today's settings and of the recommended ones
-constexpr double kFinalShare = 0.3;      // of the time, kept for these
+constexpr double kFinalShare = 0.15;     // of the time, kept for these
 constexpr size_t kMostWarmUps = 16;      // prompts of the warm-up file
 constexpr size_t kLargestWarmUp = 8192;  // characters
 
@@ -80,6 +80,7 @@ class Engines {
       if (open_.size() == 2) open_.erase(open_.begin());
       DSPARK_TRY(auto engine, open_engine(options));
       open_.push_back({key, std::move(engine)});
+      ++opened_;
       found = open_.end() - 1;
     }
     std::rotate(found, found + 1, open_.end());  // the newest is last
@@ -87,6 +88,8 @@ class Engines {
     engine->loop().reconfigure({options.schedule, options.max_queue, options.speculation});
     return engine;
   }
+
+  int opened() const { return opened_; }  // since the start
 
  private:
   struct Open {
@@ -104,6 +107,7 @@ class Engines {
 
   const Settings& settings_;
   std::vector<Open> open_;
+  int opened_ = 0;
 };
 
 struct Final {
@@ -160,8 +164,9 @@ std::string config_text(const Settings& settings, const Candidate& best) {
     if (found == best.end() && !kept) continue;
     const std::string text = found != best.end() ? found->second : format_setting(spec, entry.value);
     if (found != best.end() && text == spec.fallback && !kept) continue;
-    // JSON's strings are TOML's basic strings.
-    out += fmt::format("{} = {}\n", setting_key(spec.name), ordered_json(text).dump());
+    // JSON's strings and arrays of them are TOML's.
+    const auto* list = found == best.end() ? std::get_if<std::vector<std::string>>(&entry.value) : nullptr;
+    out += fmt::format("{} = {}\n", setting_key(spec.name), (list ? ordered_json(*list) : ordered_json(text)).dump());
   }
   return out;
 }
@@ -197,6 +202,7 @@ ordered_json as_json(const LoggedTraffic& traffic, const Outcome& outcome) {
     out["trials"].push_back({{"setting", setting_key(trial.setting)},
                              {"value", trial.value},
                              {"against", trial.against},
+                             {"rounds", trial.rounds},
                              {"time", interval_json(trial.ratio)},
                              {"taken", trial.taken},
                              {"failure", trial.failure}});
@@ -217,11 +223,13 @@ std::string as_text(const LoggedTraffic& traffic, const Outcome& outcome) {
                          printable(trial.failure, 200));
       continue;
     }
-    out +=
-        fmt::format("{:<28} {:<14} {:<14} {:>6.3f}x  {:.3f} to {:.3f}{}\n", setting_key(trial.setting), trial.value,
-                    trial.against, trial.ratio.value, trial.ratio.low, trial.ratio.high, trial.taken ? "  taken" : "");
+    const std::string interval =
+        trial.rounds == 0 ? "one look" : fmt::format("{:.3f} to {:.3f}", trial.ratio.low, trial.ratio.high);
+    out += fmt::format("{:<28} {:<14} {:<14} {:>6.3f}x  {}{}\n", setting_key(trial.setting), trial.value, trial.against,
+                       trial.ratio.value, interval, trial.taken ? "  taken" : "");
   }
-  if (!outcome.search.in_time) out += "the time was up before every value was tried; --minutes gives more\n";
+  if (!outcome.search.in_time)
+    out += "the time was up before all that looked better was compared; --minutes gives more\n";
   if (!outcome.recommended) {
     return out + "\nno recommendation: nothing was found that is better than today's settings beyond the noise\n";
   }
@@ -241,8 +249,10 @@ std::string as_text(const LoggedTraffic& traffic, const Outcome& outcome) {
 Result<Final> final_rounds(const Outcome& outcome, const std::function<Result<Replay>(const Candidate&)>& play) {
   Final out;
   for (int round = 0; round < kFinalRounds; ++round) {
-    DSPARK_TRY(Replay today, play(outcome.today));
-    DSPARK_TRY(Replay best, play(outcome.best));
+    const bool best_first = round % 2 == 1;
+    DSPARK_TRY(Replay first, play(best_first ? outcome.best : outcome.today));
+    DSPARK_TRY(Replay second, play(best_first ? outcome.today : outcome.best));
+    Replay &best = best_first ? first : second, &today = best_first ? second : first;
     out.today_rates.push_back(static_cast<double>(today.output_tokens) / today.seconds);
     out.best_rates.push_back(static_cast<double>(best.output_tokens) / best.seconds);
     out.today.push_back(std::move(today.times));
@@ -273,7 +283,7 @@ Result<ExitCode> cmd_tune(const Invocation& call) {
   if (path.empty()) return make_error(ErrorCode::kInvalidArgument, "no log to replay; name one with --access-log FILE");
   DSPARK_TRY(const LoggedTraffic whole, read_traffic(path));
   const double seconds = 60.0 * settings.get<"minutes">();
-  const LoggedTraffic traffic = busiest(whole, std::max(kLeastReplay, kReplayShare * seconds));
+  LoggedTraffic traffic = busiest(whole, kReplayShare * seconds, kFewestRequests);
   const std::vector<Knob> searched = knobs(settings, traffic);
   Outcome outcome;
   for (const Knob& knob : searched) {
@@ -283,19 +293,30 @@ Result<ExitCode> cmd_tune(const Invocation& call) {
   Engines engines(settings);
   std::vector<std::vector<int32_t>> prompts;
   const auto play = [&](const Candidate& candidate) -> Result<Replay> {
+    const int opened = engines.opened();
     DSPARK_TRY(Engine * engine, engines.get(candidate));
     if (prompts.empty()) prompts = traffic_prompts(*engine, traffic);
+    if (engines.opened() > opened) {  // its pages and its cost model are cold: once for nobody
+      DSPARK_RETURN_IF_ERROR(replay(*engine, traffic, prompts));
+    }
     return replay(*engine, traffic, prompts);
   };
-  DSPARK_TRY([[maybe_unused]] const Replay warm, play(outcome.today));  // pages and cost model, for nobody
   const Clock::time_point start = Clock::now();
-  outcome.search = search_settings(
-      outcome.today, searched, {},
-      [&](const Candidate& candidate) -> Result<Round> {
-        DSPARK_TRY(Replay played, play(candidate));
-        return std::move(played.times);
-      },
-      [&] { return std::chrono::duration<double>(Clock::now() - start).count() > (1 - kFinalShare) * seconds; });
+  DSPARK_TRY(const Replay whole_stretch, play(outcome.today));
+  if (const double share = kReplayShare * seconds / whole_stretch.seconds; share < 1.0) {
+    traffic = busiest(whole, share * traffic.seconds(), kFewestRequests);
+    prompts.clear();
+  }
+  DSPARK_TRY(outcome.search, search_settings(
+                                 outcome.today, searched, {},
+                                 [&](const Candidate& candidate) -> Result<Round> {
+                                   DSPARK_TRY(Replay played, play(candidate));
+                                   return std::move(played.times);
+                                 },
+                                 [&] {
+                                   const std::chrono::duration<double> used = Clock::now() - start;
+                                   return used.count() / ((1 - kFinalShare) * seconds);
+                                 }));
   outcome.best = outcome.search.best;
   if (outcome.best != outcome.today) {
     DSPARK_TRY(const Final final, final_rounds(outcome, play));

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 
@@ -23,9 +24,10 @@ namespace dspark {
 namespace {
 
 constexpr int64_t kBandwidthBytes = 64 << 20;
-constexpr double kSlowMemory = 5e9;  // bytes a second, below which decoding will disappoint
-constexpr rlim_t kFewFiles = 2048;   // a connection is a file
-constexpr double kSmallBlocks = 16;  // blocks of KV that anything useful needs
+constexpr double kSlowMemory = 5e9;                  // bytes a second, below which decoding will disappoint
+constexpr rlim_t kFewFiles = 2048;                   // a connection is a file
+constexpr int64_t kSmallBlocks = 16;                 // blocks of KV that anything useful needs
+constexpr rlim_t kLeastAddresses = rlim_t{1} << 30;  // bytes, for program, libraries, stacks and allocators alone
 
 // The value behind "name : " in a file like /proc/cpuinfo or /proc/meminfo; "" if there is none.
 std::string field_of(const char* file, std::string_view name) {
@@ -47,6 +49,13 @@ std::string first_line(const char* file) {
   return line;
 }
 
+// "as --isa says", or `otherwise` where nobody said anything.
+template <SettingName name>
+std::string reason(const Settings& settings, const char* otherwise) {
+  if (!settings.is_set<name>()) return otherwise;
+  return fmt::format("as {} says", printable(settings.entry(setting_index(name.view())).origin));
+}
+
 EnvCheck check_isa(const Settings& settings) {
   std::vector<const char*> supported;
   for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
@@ -55,14 +64,18 @@ EnvCheck check_isa(const Settings& settings) {
   const auto chosen = chosen_isa(settings);
   if (!chosen.ok()) return {"instruction set", CheckState::kFailure, chosen.error().message, "leave --isa out"};
   EnvCheck check = {"instruction set", CheckState::kOk,
-                    fmt::format("{} is used; this CPU has {}", isa_name(*chosen), fmt::join(supported, ", "))};
+                    fmt::format("{} is used, {}; this CPU has {}", isa_name(*chosen),
+                                settings.get<"isa">() == "auto" ? "the best one" : reason<"isa">(settings, ""),
+                                fmt::join(supported, ", "))};
   if (*chosen == Isa::kPortable) check.state = CheckState::kWarning, check.advice = "the portable kernels are slow";
   return check;
 }
 
 EnvCheck check_cores(const Settings& settings) {
   const int cores = usable_cores(), threads = pool_options(settings).threads;
-  EnvCheck check = {"cores", CheckState::kOk, fmt::format("{} usable, {} threads compute", cores, threads)};
+  EnvCheck check = {"cores", CheckState::kOk,
+                    fmt::format("{} usable, {} threads compute, {}", cores, threads,
+                                settings.get<"threads">() == 0 ? "one for each" : reason<"threads">(settings, ""))};
   if (threads > cores) {
     check.state = CheckState::kWarning;
     check.advice = fmt::format("more threads than cores slow each other down; --threads {}", cores);
@@ -81,7 +94,25 @@ EnvCheck check_load(const Settings& settings) {
   return check;
 }
 
+rlim_t address_limit() {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+EnvCheck check_addresses() {
+  const rlim_t limit = address_limit();
+  if (limit == RLIM_INFINITY) return {"address space", CheckState::kOk, "not limited"};
+  EnvCheck check = {"address space", CheckState::kOk,
+                    fmt::format("{:.2f} GB allowed", static_cast<double>(limit) / 1e9)};
+  if (limit < kLeastAddresses) {
+    check.state = CheckState::kFailure;
+    check.advice = "ulimit -v unlimited; it counts what is reserved and mapped, too";
+  }
+  return check;
+}
+
 EnvCheck check_bandwidth(const Settings& settings) {
+  if (address_limit() < kLeastAddresses) return {"memory bandwidth", CheckState::kWarning, "not measured", "see above"};
   ThreadPool pool(pool_options(settings));
   BandwidthMeter meter(pool, kBandwidthBytes);
   for (int i = 0; i < 3; ++i) meter.sample();
@@ -118,30 +149,45 @@ EnvCheck check_files(const Settings& settings) {
   return check;
 }
 
-// Weights and the least of a useful cache against the machine's memory.
-EnvCheck check_room(const Settings& settings, const ModelFile& file, const ModelConfig& config, DType kv_type) {
-  const int64_t memory = machine_memory_bytes();
+// Bytes that can be had now without taking them from somebody; -1: not known.
+int64_t available_bytes() {
+  int64_t kib = -1;
+  const std::string text = field_of("/proc/meminfo", "MemAvailable");
+  if (std::from_chars(text.data(), text.data() + text.size(), kib).ec != std::errc()) return -1;
+  return kib * 1024;
+}
+
+EnvCheck check_memory() {
+  const int64_t available = available_bytes();
+  return {"memory", CheckState::kOk,
+          fmt::format("{:.2f} GB, available now: {}", static_cast<double>(machine_memory_bytes()) / 1e9,
+                      available < 0 ? "not known" : fmt::format("{:.2f} GB", static_cast<double>(available) / 1e9))};
+}
+
+EnvCheck check_model_room(const Settings& settings, const ModelFile& file, const ModelConfig& config, DType kv_type) {
+  const auto limit = static_cast<int64_t>(std::min<rlim_t>(address_limit(), rlim_t{1} << 62));
+  const int64_t memory = std::min(machine_memory_bytes(), limit);
   const int64_t asked = settings.get<"kv-memory">();
-  const int64_t kv = asked > 0 ? asked : memory / 2;
-  const auto weights = static_cast<int64_t>(file.tensors().file_bytes());
   const int64_t block = KvLayout{kv_type, config.kv_heads, config.head_dim}.tile_bytes() * config.layers;
-  EnvCheck check = {"room", CheckState::kOk,
-                    fmt::format("{:.2f} GB of weights and at most {:.2f} GB of KV ({} positions) in {:.2f} GB",
-                                static_cast<double>(weights) / 1e9, static_cast<double>(kv) / 1e9,
-                                kv / block * kTilePositions, static_cast<double>(memory) / 1e9)};
-  if (weights + static_cast<int64_t>(kSmallBlocks) * block > memory || kv < block) {
-    check.state = CheckState::kFailure;
-    check.advice = "a smaller model, a smaller type (--quantize) or more memory";
-  } else if (weights + kv > memory) {
-    check.state = CheckState::kWarning;
-    check.advice = "together they are more than there is; lower --kv-memory";
-  }
-  return check;
+  const Room room = {.weights = static_cast<int64_t>(file.tensors().file_bytes()),
+                     .kv = asked > 0 ? asked : machine_memory_bytes() / 2,
+                     .block = block,
+                     .memory = memory,
+                     .available = available_bytes()};
+  return check_room(room, reason<"kv-memory">(settings, "half of the memory"));
+}
+
+// Why this drafter, and by whose word it belongs to the model.
+std::string drafter_reason(const EngineOptions& options, const DsparkConfig& drafter, const Sha256Digest& model) {
+  const std::string digest = to_hex(model).substr(0, 16);
+  if (options.drafter.file.empty()) return fmt::format("found, as it was made for the model {}", digest);
+  if (!drafter.target_digest) return "named by --drafter, does not tell its model";
+  return fmt::format("named by --drafter, made for the model {}", to_hex(*drafter.target_digest).substr(0, 16));
 }
 
 // What will guess, and whether it belongs to the model.
-EnvCheck check_drafter(const EngineOptions& options, const ModelFile& file, const ModelConfig& config) {
-  EnvCheck check = {"drafter"};
+EnvCheck check_drafter(const EngineOptions& options, const Sha256Digest& digest, const ModelConfig& config) {
+  EnvCheck check = {.name = "drafter", .found = ""};
   if (!options.speculation.enabled || options.drafter.with == DraftWith::kNone) {
     check.found = "speculation is switched off";
     check.state = CheckState::kWarning;
@@ -153,23 +199,21 @@ EnvCheck check_drafter(const EngineOptions& options, const ModelFile& file, cons
     return check;
   }
   const int threads = options.runner.threads;
-  const auto digest = model_digest(file.tensors(), {.folder = options.runner.digest_folder}, threads, {});
-  if (!digest.ok()) return {"drafter", CheckState::kFailure, digest.error().message, "check the model's file"};
-  const auto chosen = choose_drafter(options.drafter, *digest, options.runner.digest_folder, threads);
+  const auto chosen = choose_drafter(options.drafter, digest, options.runner.digest_folder, threads);
   if (!chosen.ok()) return {"drafter", CheckState::kFailure, chosen.error().message, "another --drafter, or none"};
   if (!chosen->has_value()) {
     check.found = fmt::format("none was made for the model {}; repetition in the text alone guesses",
-                              to_hex(*digest).substr(0, 16));
+                              to_hex(digest).substr(0, 16));
     check.state = CheckState::kWarning;
     check.advice = "train one (docs/training.md): `dspark data generate`, then `dspark train`";
     return check;
   }
   const DrafterFile& drafter = **chosen;
   const DsparkConfig& d = drafter.config;
-  check.found = fmt::format("{}: {} layers, blocks of {}, features of target layers {}, vocabulary {} of {}",
-                            drafter.file.tensors().path(), d.backbone.layers, d.block_size,
-                            fmt::join(d.target_layers, ","), d.draft_vocab, config.vocab);
-  if (const Status fits = check_target(d, config, *digest, drafter.file.tensors().path()); !fits.ok()) {
+  check.found = fmt::format("{}, {}: {} layers, blocks of {}, features of target layers {} of {}, vocabulary {} of {}",
+                            drafter.file.tensors().path(), drafter_reason(options, d, digest), d.backbone.layers,
+                            d.block_size, fmt::join(d.target_layers, ","), config.layers, d.draft_vocab, config.vocab);
+  if (const Status fits = check_target(d, config, digest, drafter.file.tensors().path()); !fits.ok()) {
     check.state = CheckState::kFailure;
     check.advice = fits.error().message;
   }
@@ -190,6 +234,25 @@ std::string_view check_state_name(CheckState state) {
   return "";
 }
 
+EnvCheck check_room(const Room& room, const std::string& why) {
+  const auto gb = [](int64_t bytes) { return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9); };
+  EnvCheck check = {"room", CheckState::kOk,
+                    fmt::format("{} of weights and at most {} of KV ({} positions), {}, in {}", gb(room.weights),
+                                gb(room.kv), room.kv / room.block * kTilePositions, why, gb(room.memory))};
+  const int64_t least = room.weights + kSmallBlocks * room.block;
+  if (least > room.memory || room.kv < room.block) {
+    check.state = CheckState::kFailure;
+    check.advice = "a smaller model, a smaller type (--quantize) or more memory";
+  } else if (room.available >= 0 && least > room.available) {
+    check.state = CheckState::kFailure;
+    check.advice = fmt::format("others leave {}; end them, or take a smaller model", gb(room.available));
+  } else if (room.weights + room.kv > room.memory) {
+    check.state = CheckState::kWarning;
+    check.advice = "together they are more than there is; lower --kv-memory";
+  }
+  return check;
+}
+
 std::vector<EnvCheck> machine_checks(const Settings& settings) {
   const std::string cpu = field_of("/proc/cpuinfo", "model name");
   std::vector<EnvCheck> out;
@@ -197,9 +260,8 @@ std::vector<EnvCheck> machine_checks(const Settings& settings) {
   out.push_back(check_isa(settings));
   out.push_back(check_cores(settings));
   out.push_back(check_load(settings));
-  out.push_back({"memory", CheckState::kOk,
-                 fmt::format("{:.2f} GB, available now: {}", static_cast<double>(machine_memory_bytes()) / 1e9,
-                             printable(field_of("/proc/meminfo", "MemAvailable")))});
+  out.push_back(check_memory());
+  out.push_back(check_addresses());
   out.push_back(check_bandwidth(settings));
   out.push_back(check_huge_pages());
   out.push_back(check_files(settings));
@@ -218,11 +280,15 @@ std::vector<EnvCheck> model_checks(const Settings& settings) {
   if (!file.ok()) return fail("model", file.error(), "`dspark inspect` tells more");
   const auto config = read_model_config(*file);
   if (!config.ok()) return fail("model", config.error(), "this build cannot run it");
+  const auto digest =
+      model_digest(file->tensors(), {.folder = options->runner.digest_folder}, options->runner.threads, {});
+  if (!digest.ok()) return fail("model", digest.error(), "check the model's file");
   out.push_back({"model", CheckState::kOk,
-                 fmt::format("{}: {}, {} layers of {}, vocabulary {}, context {}", file->tensors().path(),
-                             config->architecture, config->layers, config->hidden, config->vocab, config->context)});
-  out.push_back(check_room(settings, *file, *config, options->runner.kv_type));
-  out.push_back(check_drafter(*options, *file, *config));
+                 fmt::format("{}: {}, {} layers of {}, vocabulary {}, context {}, digest {}", file->tensors().path(),
+                             config->architecture, config->layers, config->hidden, config->vocab, config->context,
+                             to_hex(*digest).substr(0, 16))});
+  out.push_back(check_model_room(settings, *file, *config, options->runner.kv_type));
+  out.push_back(check_drafter(*options, *digest, *config));
   return out;
 }
 

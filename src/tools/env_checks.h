@@ -2,7 +2,9 @@
 // a moment; main thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/settings.h"
@@ -18,6 +20,17 @@ struct EnvCheck {
   std::string found;
   std::string advice = {};  // what to do; empty where all is well
 };
+
+// Bytes that a model takes, and those that there are.
+struct Room {
+  int64_t weights = 0;
+  int64_t kv = 0;         // at most
+  int64_t block = 1;      // of KV
+  int64_t memory = 0;     // of the machine, or what limits allow
+  int64_t available = 0;  // now; -1: not known
+};
+// `why`: the KV memory is what it is. A failure where weights and the least of a useful cache do not fit.
+EnvCheck check_room(const Room& room, const std::string& why);
 
 // CPU, instruction sets, cores, load, memory, bandwidth, huge pages and limits.
 std::vector<EnvCheck> machine_checks(const Settings& settings);

@@ -21,6 +21,18 @@ constexpr size_t kBlock = 128;  // tokens behind each hash of the log
 constexpr int64_t kMostLogBytes = int64_t{1} << 30;
 constexpr int kMostTokens = 1 << 20;
 
+Status read_sampling(const nlohmann::json& json, const std::string& name, SamplingParams* out) {
+  DSPARK_TRY(out->temperature, json_get_or<double>(json, "temperature", 0.0, name));
+  DSPARK_TRY(out->top_p, json_get_or<double>(json, "top_p", 1.0, name));
+  DSPARK_TRY(out->top_k, json_get_or<int64_t>(json, "top_k", 0, name));
+  DSPARK_TRY(out->min_p, json_get_or<double>(json, "min_p", 0.0, name));
+  DSPARK_TRY(out->repetition_penalty, json_get_or<double>(json, "repetition_penalty", 1.0, name));
+  DSPARK_TRY(out->presence_penalty, json_get_or<double>(json, "presence_penalty", 0.0, name));
+  DSPARK_TRY(out->frequency_penalty, json_get_or<double>(json, "frequency_penalty", 0.0, name));
+  DSPARK_TRY(out->seed, json_get_or<uint64_t>(json, "seed", 0, name));
+  return Ok{};
+}
+
 // Nothing for a line that cannot be played: another endpoint, an error, no answer.
 Result<std::optional<LoggedRequest>> read_line(std::string_view line, const std::string& name) {
   DSPARK_TRY(const nlohmann::json json, parse_json(line, name, {.max_bytes = 64 << 20, .max_depth = 8}));
@@ -35,10 +47,10 @@ Result<std::optional<LoggedRequest>> read_line(std::string_view line, const std:
   DSPARK_TRY(out.text, json_get_or<std::string>(json, "prompt", "", name));
   DSPARK_TRY(out.blocks, json_get_or<std::vector<std::string>>(json, "blocks", {}, name));
   const nlohmann::json sampling = json.value("sampling", nlohmann::json::object());
-  DSPARK_TRY(out.sampling.temperature, json_get_or<double>(sampling, "temperature", 0.0, name));
-  DSPARK_TRY(out.sampling.seed, json_get_or<uint64_t>(sampling, "seed", 0, name));
+  DSPARK_RETURN_IF_ERROR(read_sampling(sampling, name, &out.sampling));
+  DSPARK_TRY(out.choices, json_get_or<int32_t>(sampling, "n", 1, name));
   if (endpoint == "embeddings" || status != 200 || out.output_tokens < 1 || out.prompt_tokens < 1 ||
-      out.prompt_tokens > kMostTokens || out.output_tokens > kMostTokens) {
+      out.prompt_tokens > kMostTokens || out.output_tokens > kMostTokens || out.choices < 1) {
     return std::optional<LoggedRequest>();
   }
   return std::optional<LoggedRequest>(std::move(out));
@@ -60,17 +72,18 @@ struct Board {
 
 class Player final : public RequestListener {
  public:
-  Player(Board& board, RequestTimes& times) : board_(board), times_(times), sent_(Clock::now()), last_(sent_) {}
+  Player(Board& board, RequestTimes& times) : board_(board), times_(times), sent_(Clock::now()) {}
 
-  bool on_token(const TokenEvent&) override {
+  bool on_token(const TokenEvent& event) override {
     const Clock::time_point now = Clock::now();
-    const double seconds = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    if (std::exchange(begun_, true)) {
-      times_.gaps.push_back(seconds);
-    } else {
-      times_.first = seconds;
+    const auto choice = static_cast<size_t>(event.choice);
+    if (newest_.size() <= choice) newest_.resize(choice + 1);
+    if (newest_[choice] != Clock::time_point{}) {
+      times_.gaps.push_back(std::chrono::duration<double>(now - newest_[choice]).count());
+    } else if (times_.first == 0.0) {
+      times_.first = std::chrono::duration<double>(now - sent_).count();
     }
+    newest_[choice] = now;
     return true;
   }
   void on_choice_end(const ChoiceEnd&) override {}
@@ -86,8 +99,7 @@ class Player final : public RequestListener {
   Board& board_;
   RequestTimes& times_;
   const Clock::time_point sent_;
-  Clock::time_point last_;
-  bool begun_ = false;
+  std::vector<Clock::time_point> newest_;  // token, by choice
 };
 
 }  // namespace
@@ -101,6 +113,7 @@ Result<LoggedTraffic> read_traffic(const std::string& path) {
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     ++number;
     if (line.empty()) continue;
+    if (rest.empty() && text.back() != '\n') break;  // a running server is writing it
     DSPARK_TRY(auto request, read_line(line, fmt::format("{}:{}", path, number)));
     if (!request) {
       ++out.left_out;
@@ -119,14 +132,16 @@ Result<LoggedTraffic> read_traffic(const std::string& path) {
   return out;
 }
 
-LoggedTraffic busiest(const LoggedTraffic& traffic, double seconds) {
+LoggedTraffic busiest(const LoggedTraffic& traffic, double seconds, size_t fewest) {
   const auto& requests = traffic.requests;
   size_t best_begin = 0, best_end = 0, begin = 0;
   int64_t tokens = 0, most = -1;
   const auto size = [](const LoggedRequest& r) { return int64_t{r.prompt_tokens} + r.output_tokens; };
   for (size_t end = 0; end < requests.size(); ++end) {
     tokens += size(requests[end]);
-    while (requests[end].arrival - requests[begin].arrival > seconds) tokens -= size(requests[begin++]);
+    while (requests[end].arrival - requests[begin].arrival > seconds && end - begin >= fewest) {
+      tokens -= size(requests[begin++]);
+    }
     if (tokens > most) most = tokens, best_begin = begin, best_end = end + 1;
   }
   LoggedTraffic out = {.with_text = traffic.with_text, .left_out = traffic.left_out};
@@ -172,10 +187,12 @@ Result<Replay> replay(Engine& engine, const LoggedTraffic& traffic, const std::v
     request.prompt = prompts[i];
     request.sampling = logged.sampling;
     request.sampling.ignore_eos = true;
-    request.max_tokens = std::min(logged.output_tokens, engine.context() - static_cast<int>(prompts[i].size()));
+    request.choices = logged.choices;
+    const int each = (logged.output_tokens + logged.choices - 1) / logged.choices;
+    request.max_tokens = std::min(each, engine.context() - static_cast<int>(prompts[i].size()));
     request.tenant = logged.tenant;
     request.bucket = logged.bucket;
-    out.output_tokens += request.max_tokens;
+    out.output_tokens += int64_t{request.max_tokens} * request.choices;
     {
       const std::lock_guard lock(board.mutex);
       ++board.open;

@@ -13,9 +13,10 @@ namespace dspark {
 struct LoggedRequest {
   double arrival = 0.0;  // seconds since the first
   std::string tenant, bucket;
-  std::string text;                 // rendered prompt; empty: the log has none
-  std::vector<std::string> blocks;  // hashes of the prompt's whole blocks
-  int prompt_tokens = 0, output_tokens = 0;
+  std::string text;                          // rendered prompt; empty: the log has none
+  std::vector<std::string> blocks;           // hashes of the prompt's whole blocks
+  int prompt_tokens = 0, output_tokens = 0;  // those of all choices together
+  int choices = 1;
   SamplingParams sampling;
 };
 
@@ -30,8 +31,8 @@ struct LoggedTraffic {
 // played.
 Result<LoggedTraffic> read_traffic(const std::string& path);
 
-// At most `seconds` of it: the stretch with the most tokens.
-LoggedTraffic busiest(const LoggedTraffic& traffic, double seconds);
+// The stretch with the most tokens among those of at most `seconds`; longer ones have at most `fewest` requests.
+LoggedTraffic busiest(const LoggedTraffic& traffic, double seconds, size_t fewest);
 
 // The prompts as tokens. Without text, of the same lengths, with equal beginnings where the log's blocks are equal.
 std::vector<std::vector<int32_t>> traffic_prompts(const Engine& engine, const LoggedTraffic& traffic);

@@ -25,14 +25,9 @@ void by_settings(const SpeculationFacts& facts, std::vector<SpeculationCause>* o
   }
 }
 
-// Why nothing was proposed.
+// Why nothing was proposed, beyond that.
 void by_silence(const SpeculationFacts& facts, std::vector<SpeculationCause>* out) {
   const SpeculationStats& stats = facts.stats.speculation;
-  if (stats.broken > 0) {
-    out->push_back({"broken_drafter", fmt::format("the drafter gave NaN {} times and was not asked again; its file is "
-                                                  "damaged, or does not belong to this model",
-                                                  stats.broken)});
-  }
   if (facts.output_tokens < kShortAnswer) {
     out->push_back({"short_answer",
                     fmt::format("the answer had {} tokens: there was nothing to guess ahead of", facts.output_tokens)});
@@ -43,9 +38,6 @@ void by_silence(const SpeculationFacts& facts, std::vector<SpeculationCause>* ou
         {"load", fmt::format("the plan left {} drafts out, since by the measured cost of steps they do not pay "
                              "with so many sequences at once; --dspark-mode fixed:K guesses all the same",
                              stats.left_out)});
-  }
-  if (stats.pauses > 0) {
-    out->push_back({"paused", "its guesses failed five times in a row, so it pauses and tries again later"});
   }
   if (facts.trained_drafter) return;
   if (facts.with != DraftWith::kNgram) {
@@ -66,9 +58,19 @@ void by_silence(const SpeculationFacts& facts, std::vector<SpeculationCause>* ou
 std::vector<SpeculationCause> speculation_causes(const SpeculationFacts& facts) {
   std::vector<SpeculationCause> out;
   const LoopStats& stats = facts.stats;
-  if (stats.accepted > 0) return out;
   by_settings(facts, &out);
   if (!out.empty()) return out;
+  if (stats.speculation.broken > 0) {
+    out.push_back({"broken_drafter", fmt::format("the drafter gave NaN {} times and was not asked again; its file is "
+                                                 "damaged, or does not belong to this model",
+                                                 stats.speculation.broken)});
+  }
+  if (stats.speculation.pauses > 0) {
+    out.push_back({"paused", fmt::format("guesses failed five times in a row, {} times, so that there were none for a "
+                                         "while; they do not fit this text or this temperature",
+                                         stats.speculation.pauses)});
+  }
+  if (stats.accepted > 0) return out;
   if (facts.proposals == 0) {
     by_silence(facts, &out);
   } else if (stats.speculation.verifications == 0) {
@@ -87,7 +89,6 @@ std::vector<SpeculationCause> speculation_causes(const SpeculationFacts& facts) 
         {"wrong_guesses", fmt::format("{} drafts were checked and none of their tokens was right; the drafter "
                                       "does not fit this text or this temperature",
                                       stats.speculation.verifications)});
-    if (stats.speculation.pauses > 0) out.push_back({"paused", "so it pauses and tries again later"});
   }
   if (out.empty())
     out.push_back({"unknown", "none of the usual causes; please report it with the output of --verbose"});

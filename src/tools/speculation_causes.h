@@ -33,7 +33,7 @@ struct SpeculationCause {
   std::string text;  // what it is and what to do, one line
 };
 
-// All that apply, the decisive one first; nothing where guesses were accepted.
+// All that apply, the decisive one first. Where guesses were accepted: what kept them from being more, if anything did.
 std::vector<SpeculationCause> speculation_causes(const SpeculationFacts& facts);
 
 }  // namespace dspark

@@ -29,6 +29,9 @@ TEST(SpeculationCauses, NothingIsWrongWhereGuessesAreAccepted) {
   facts.stats.accepted = 3;
   facts.stats.speculation.verifications = 5;
   EXPECT_THAT(names(facts), IsEmpty());
+  facts.stats.speculation.broken = 2;  // look-ups go on
+  facts.stats.speculation.pauses = 1;
+  EXPECT_THAT(names(facts), ElementsAre("broken_drafter", "paused"));
 }
 
 TEST(SpeculationCauses, SettingsAndRequests) {
@@ -52,8 +55,6 @@ TEST(SpeculationCauses, NothingProposed) {
   facts = usual();
   facts.stats.speculation.left_out = 40;
   EXPECT_THAT(names(facts), ElementsAre("load"));
-  facts.stats.speculation.pauses = 1;
-  EXPECT_THAT(names(facts), ElementsAre("load", "paused"));
   facts = usual();
   facts.stats.speculation.broken = 2;
   EXPECT_THAT(names(facts), ElementsAre("broken_drafter"));
@@ -77,7 +78,11 @@ TEST(SpeculationCauses, ProposedButNotAccepted) {
   EXPECT_THAT(names(facts), ElementsAre("load"));
   facts.stats.speculation.verifications = 9;
   facts.stats.speculation.pauses = 1;
-  EXPECT_THAT(names(facts), ElementsAre("wrong_guesses", "paused"));
+  EXPECT_THAT(names(facts), ElementsAre("paused", "wrong_guesses"));
+  facts = usual();
+  facts.proposals = 3;  // of look-ups
+  facts.stats.speculation.broken = 2;
+  EXPECT_THAT(names(facts), ElementsAre("broken_drafter", "load"));
 }
 
 }  // namespace

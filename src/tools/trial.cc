@@ -120,7 +120,14 @@ Result<Trial> run_trial(Engine& engine, std::chrono::seconds patience) {
   const SpeculationStats before = loop.stats().speculation;
   for (const int clients : kClients) {
     const int64_t blocks = int64_t{clients} * ((kContext + kTilePositions - 1) / kTilePositions);
-    if (clients > start.schedule.max_running || blocks > engine.runner().kv().capacity_blocks()) break;
+    if (clients > start.schedule.max_running) {
+      trial.why_no_more = "--max-running allows no more at once";
+      break;
+    }
+    if (blocks > engine.runner().kv().capacity_blocks()) {
+      trial.why_no_more = "there is no KV memory for more";
+      break;
+    }
     set_fixed(0);
     DSPARK_RETURN_IF_ERROR(answer(engine, clients, kPlainTokens));
     trial.steps.push_back({clients, 0.0});
@@ -128,7 +135,10 @@ Result<Trial> run_trial(Engine& engine, std::chrono::seconds patience) {
       set_fixed(kTrialDraft);
       DSPARK_RETURN_IF_ERROR(answer(engine, clients, kGuessedTokens));
     }
-    if (Clock::now() - begin > patience / 2) break;  // the next takes about as long as all before it
+    if (Clock::now() - begin > patience / 2 && clients != *std::rbegin(kClients)) {
+      trial.why_no_more = "this machine is too slow or too busy to try more in the time";
+      break;  // the next takes about as long as all before it
+    }
   }
   loop.reconfigure({start.schedule, start.max_queue, start.speculation});
   const SpeculationStats after = loop.stats().speculation;

@@ -26,6 +26,7 @@ struct Trial {
   std::vector<ExpectedSpeed> expected;  // for 1, 8, 16, ... clients, as far as steps were measured
   std::vector<std::string> reasons;     // why it is as it is, for people
   int stops_paying_at = 0;              // clients; 0: nowhere in `expected`
+  std::string why_no_more = {};         // clients were tried than `expected` has; empty: all were
   double one_client_gain() const { return expected.empty() ? 0.0 : expected.front().gain(); }
 };
 
