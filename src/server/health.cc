@@ -106,16 +106,27 @@ void HealthMonitor::clear(DegradedMode which) {
       seconds(Clock::now() - it.since));
 }
 
+// That the step takes, or that none begins although requests wait: its thread does not wake up.
+double HealthMonitor::seconds_standing(const LoopStats& stats) {
+  const bool moves = stats.step_seconds > 0.0 || stats.requests_waiting == 0 || (seen_ && seen_->steps != stats.steps);
+  if (moves) {
+    standing_since_.reset();
+    return stats.step_seconds;
+  }
+  if (!standing_since_) standing_since_ = Clock::now();
+  return seconds(Clock::now() - *standing_since_);
+}
+
 void HealthMonitor::watch_step(const LoopStats& stats) {
   const double timeout = seconds(options_.step_timeout);
   const double limit = std::max(timeout, kTimesForeseen * stats.step_foreseen_seconds);
-  live_ = stats.step_seconds < kNotLive * limit;
-  if (stats.step_seconds < limit) return clear(DegradedMode::kStuckStep);
+  const double standing = seconds_standing(stats);
+  live_ = standing < kNotLive * limit;
+  if (standing < limit) return clear(DegradedMode::kStuckStep);
   Mode& it = mode(DegradedMode::kStuckStep);
-  event(
-      DegradedMode::kStuckStep, it.holds ? 0 : 1,
-      fmt::format("step {} has been running for {:.1f} s, longer than {:.1f} s; new requests are refused until it ends",
-                  stats.steps + 1, stats.step_seconds, limit));
+  event(DegradedMode::kStuckStep, it.holds ? 0 : 1,
+        fmt::format("step {} has not ended for {:.1f} s, longer than {:.1f} s; new requests are refused until it ends",
+                    stats.steps + 1, standing, limit));
 }
 
 // Modes that begin with an event and end once there has been none for a while.

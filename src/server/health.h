@@ -74,6 +74,7 @@ class HealthMonitor {
   void look();
   void event(DegradedMode mode, int64_t times, std::string detail);
   void clear(DegradedMode mode);
+  double seconds_standing(const LoopStats& stats);
   void watch_step(const LoopStats& stats);
   void watch_counters(const LoopStats& stats);
   void watch_self_test(const LoopStats& stats);
@@ -95,6 +96,7 @@ class HealthMonitor {
 
   // The monitor's thread's.
   std::optional<LoopStats> seen_;
+  std::optional<Clock::time_point> standing_since_;  // the loop is idle though requests wait
   std::shared_ptr<SelfTest> test_;
   Clock::time_point next_test_, next_alive_;
   std::optional<std::vector<int32_t>> expected_;  // what the first self-test gave

@@ -76,6 +76,21 @@ TEST(Health, AStepIsStuckBeyondTheTimeoutAndWhatWasForeseen) {
   EXPECT_TRUE(monitor.health().live);
 }
 
+TEST(Health, ALoopThatDoesNotWakeUpForRequestsIsStuck) {
+  Numbers numbers;
+  StandinServing serving(Script{});
+  HealthOptions options = kQuick;
+  options.step_timeout = 200ms;
+  HealthMonitor monitor(
+      serving, [&] { return numbers.get(); }, {}, options, [] {});
+  numbers.change([](LoopStats& s) { s.requests_waiting = 1; });
+  ASSERT_TRUE(is(monitor, {"stuck_step"}));
+  EXPECT_TRUE(eventually([&] { return !monitor.health().live; }));
+  numbers.change([](LoopStats& s) { ++s.steps, s.requests_waiting = 0; });
+  ASSERT_TRUE(is(monitor, {}));
+  EXPECT_TRUE(monitor.health().live);
+}
+
 TEST(Health, EventsAreModesForAWhile) {
   Numbers numbers;
   StandinServing serving(Script{});
