@@ -104,8 +104,8 @@ class RequestListener {
   virtual bool on_token(const TokenEvent& event) = 0;
   virtual void on_choice_end(const ChoiceEnd& end) = 0;
   virtual void on_embedding(std::span<const float>) {}
-  // Behind all calls for all requests of a step and the plan of the next, unless the request has ended: the time to wake
-  // who reads, whose work then overlaps that step.
+  // Behind all calls for all requests of a step and the plan of the next, unless the request has ended: the time to
+  // wake who reads, whose work then overlaps that step.
   virtual void on_step_end() {}
   // The last call: Ok, or why the request failed. kCancelled, kDeadline, kExhausted, kCorrupt (broken weights), ...
   virtual void on_end(const Status& status, const RequestStats& stats) = 0;

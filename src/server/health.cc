@@ -48,7 +48,7 @@ HealthMonitor::HealthMonitor(Serving& serving, std::function<LoopStats()> stats,
       options_(options),
       alive_(std::move(alive)),
       next_test_(Clock::now()),
-      thread_([this] { main(); }) {}
+      thread_([this] { watch(); }) {}
 
 HealthMonitor::~HealthMonitor() {
   {
@@ -59,7 +59,7 @@ HealthMonitor::~HealthMonitor() {
   thread_.join();
 }
 
-void HealthMonitor::main() {
+void HealthMonitor::watch() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     lock.unlock();

@@ -70,7 +70,7 @@ class HealthMonitor {
   };
   class SelfTest;
 
-  void main();
+  void watch();
   void look();
   void event(DegradedMode mode, int64_t times, std::string detail);
   void clear(DegradedMode mode);

@@ -156,7 +156,7 @@ TEST(Health, APoisonedCostTableIsReportedAndForgotten) {
     request.max_tokens = 200;
     request.sampling.seed = seed;
     request.sampling.ignore_eos = true;
-    return loop.run(std::move(request));
+    return loop.run(request);
   };
   LoopUnderTest plain(tiny_path("qwen3/qwen3.gguf"), {});
   LoopSetting setting;
