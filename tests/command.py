@@ -1,13 +1,13 @@
 """The dspark command as a child process, for tests; the program's path is their first argument."""
 
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from serving import ROOT, environment
+
 MODELS = ROOT / "tests/data/models"
 path = ""  # of the program
 
@@ -15,10 +15,8 @@ path = ""  # of the program
 def dspark(*arguments, stdin=b"", variables=None):
     """Runs the command away from the user's own configuration; returns the finished process, output as bytes."""
     with tempfile.TemporaryDirectory() as home:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DSPARK_", "XDG_"))}
-        environment |= {"HOME": home} | (variables or {})
-        return subprocess.run([path, *map(str, arguments)], input=stdin, env=environment, capture_output=True,
-                              timeout=120, check=False)
+        return subprocess.run([path, *map(str, arguments)], input=stdin, env=environment(home) | (variables or {}),
+                              capture_output=True, timeout=120, check=False)
 
 
 def main():

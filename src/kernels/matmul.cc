@@ -65,8 +65,10 @@ void compute_strips(const MatmulKernels& kernels, const PackedMatrix& weights, i
     }
     tile.next_bytes = static_cast<int>(fetch_bytes);
     for (int s = 0; s < count; ++s) {
-      if (fetch) tile.next = weights.strip(strip + count + s) + i * pieces * fetch_bytes;
-      if (fetch && tiles == 1) tile.next = weights.strip(strip + s) + kAheadBytes;
+      if (fetch) {
+        tile.next = tiles == 1 ? weights.strip(strip + s) + kAheadBytes
+                               : weights.strip(strip + count + s) + i * pieces * fetch_bytes;
+      }
       (unpack ? type.unpacked : type.packed)[tokens - 1](data + s * bytes, pieces, tile);
       for (int t = 0; t < tokens; ++t) tile.out[t] += kStripRows;
     }
