@@ -139,6 +139,13 @@ std::optional<ApiError> check_tools(const Json& tools) {
     if (parameters != function->end() && !parameters->is_object() && !parameters->is_null()) {
       return bad_field(path + ".function.parameters", shown(*parameters), "a JSON schema (an object)");
     }
+    const auto strict = function->find("strict");
+    if (strict != function->end() && !strict->is_null() && *strict != false) {
+      ApiError error = bad_field(path + ".function.strict", shown(*strict), "false");
+      error.message += "; arguments are not held to their schema here";
+      error.code = "unsupported_parameter";
+      return error;
+    }
   }
   return std::nullopt;
 }

@@ -29,8 +29,8 @@ constexpr uint8_t kAll = 0xFF;
 constexpr double kManyTokens = 1 << 24;
 constexpr double kAnySeed = 18446744073709551615.0;
 
-constexpr FieldSpec ignored(std::string_view name, uint8_t where) {
-  return {.name = name, .type = FieldType::kAny, .where = where, .use = FieldUse::kIgnored};
+constexpr FieldSpec ignored(std::string_view name, uint8_t where, FieldType type = FieldType::kAny) {
+  return {.name = name, .type = type, .where = where, .max = 1 << 16, .use = FieldUse::kIgnored};
 }
 constexpr FieldSpec refused(std::string_view name, uint8_t where, std::string_view neutral = "null") {
   return {.name = name, .type = FieldType::kAny, .where = where, .use = FieldUse::kRefused, .neutral = neutral};
@@ -102,14 +102,14 @@ constexpr std::array kFields = std::to_array<FieldSpec>({
     {"priority", FieldType::kInt, kWork, -1'000'000, 1'000'000},
     {"speculation", FieldType::kObject, kBoth, 0, 16},
 
-    ignored("user", kAll),
-    ignored("store", kAll),
-    ignored("service_tier", kAll),
-    ignored("safety_identifier", kAll),
-    ignored("prompt_cache_key", kAll),
+    ignored("user", kAll, FieldType::kString),
+    ignored("store", kAll, FieldType::kBool),
+    ignored("service_tier", kAll, FieldType::kString),
+    ignored("safety_identifier", kAll, FieldType::kString),
+    ignored("prompt_cache_key", kAll, FieldType::kString),
     ignored("prediction", kChat),
     ignored("spaces_between_special_tokens", kBoth),
-    ignored("request_id", kAll),
+    ignored("request_id", kAll, FieldType::kString),
 
     refused("response_format", kBoth, R"({"type":"text"})"),
     refused("structured_outputs", kBoth),
@@ -286,6 +286,9 @@ std::string shown(const Json& value) {
 
 std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, int max_choices,
                                      std::vector<std::string>* not_used) {
+  const auto note_ignored = [&](const std::string& name) {
+    if (not_used->size() < kMostIgnored) not_used->push_back(printable(name));
+  };
   for (const auto& [name, value] : body.items()) {
     if (value.is_null()) continue;
     const FieldSpec* field = find_field(name, endpoint);
@@ -293,8 +296,8 @@ std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, int ma
       FieldSpec limited = *field;
       limited.max = max_choices;
       if (!fits(limited, value)) return bad_field(name, shown(value), expected(limited));
-    } else if (field == nullptr || field->use == FieldUse::kIgnored) {
-      if (not_used->size() < kMostIgnored) not_used->push_back(printable(name));
+    } else if (field == nullptr) {
+      note_ignored(name);
     } else if (field->use == FieldUse::kRefused) {
       if (field->neutral == "null" || value != Json::parse(field->neutral)) {
         ApiError error = bad_field(name, shown(value), field->neutral);
@@ -304,6 +307,8 @@ std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, int ma
       }
     } else if (!fits(*field, value)) {
       return bad_value(*field, value);
+    } else if (field->use == FieldUse::kIgnored) {
+      note_ignored(name);
     }
   }
   return std::nullopt;
