@@ -67,7 +67,6 @@ class CheckEnv(unittest.TestCase):
             self.assertIn(words, failed[0]["found"] + failed[0]["advice"])
             self.assertIsNone(report["trial"])
 
-
     def test_limits_are_found_before_they_end_it(self):
         def limited():
             resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20))
@@ -117,6 +116,26 @@ class Debug(unittest.TestCase):
         # Planned, a guess that there is might not pay on this machine at this moment.
         self.assertIn(self.causes("--draft-with", "ngram", "--dspark-mode", "fixed:2", "--prompt-len", "4", "--max-tokens",
                                   "4"), (["short_prompt"], ["wrong_guesses"]))
+
+    def test_a_clients_request_is_debugged_as_it_was_sent(self):
+        chat = {"model": "whatever", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5, "seed": 3}
+        with tempfile.TemporaryDirectory() as folder:
+            body = pathlib.Path(folder) / "body.json"
+            body.write_text(json.dumps(chat | {"speculation": {"enabled": False}}))
+            self.assertEqual(self.causes("--request", body), ["opted_out"])
+            body.write_text(json.dumps({"prompt": [1, 2, 3], "max_tokens": 7, "ignore_eos": True, "n": 2}))
+            report = answer(*self.COMMON, "--request", body)
+            self.assertEqual((report["answer"]["prompt_tokens"], report["answer"]["tokens"]), (3, 7))
+            drawn = chat | {"max_tokens": 12, "temperature": 1.3, "top_k": 50}
+            body.write_text(json.dumps(drawn))
+            with serving.Server(COMMAND) as server:
+                said = json.loads(server.chat(**drawn | {"model": "tiny"}))["choices"][0]["message"]["content"]
+            self.assertEqual(answer(*self.COMMON, "-m", serving.TINY, "--request", body)["answer"]["text"], said)
+            for text, code in (("{", 3), ("[]", 3), ('{"prompt": 7}', 2)):
+                body.write_text(text)
+                done = dspark(*self.COMMON, "--request", body)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn("body.json", done.stderr)
 
 
 class Top(unittest.TestCase):

@@ -40,7 +40,7 @@ class WalkThrough(unittest.TestCase):
             said = done.stdout + done.stderr
             self.assertEqual(done.returncode, 0, said)
             for words in ("DSpark here:", '"status":"ok"', "1 different answer to 32 equal requests", "nothing was changed",
-                          "verdict", "SETTING", "# Sweep"):
+                          "verdict", "opted_out", "SETTING", "# Sweep"):
                 self.assertIn(words, said)
             self.assertTrue((pathlib.Path(home) / "tuned/tune.json").exists())
 

@@ -73,6 +73,13 @@ inline constexpr std::array kOperatorSettings = std::to_array<SettingSpec>({
      .flag_only = true,
      .help = "end after so many looks; 0: with Ctrl-C"},
 
+    {.name = "request",
+     .type = SettingType::kString,
+     .commands = on(Command::kDebug),
+     .flag_only = true,
+     .value = "FILE",
+     .help = "body of a chat or completion as a client has sent it, instead of a prompt"},
+
     // Measurements of servers, and what they recommend.
     {.name = "server",
      .type = SettingType::kStringList,

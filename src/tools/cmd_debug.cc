@@ -12,6 +12,7 @@
 #include "engine/request_stream.h"
 #include "tools/command.h"
 #include "tools/compute.h"
+#include "tools/debug_request.h"
 #include "tools/io.h"
 #include "tools/speculation_causes.h"
 
@@ -21,8 +22,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kPrompt = "Count from one to ten in words, then do it again.";
-constexpr int kUsualTokens = 64;  // of the answer, unless somebody says otherwise
 constexpr size_t kShownSteps = 5;
 
 // A file for the decision log, for as long as this lives.
@@ -52,19 +51,6 @@ class ScratchFile {
   std::string path_;
 };
 
-Result<std::vector<int32_t>> prompt_of(const Settings& settings, const Engine& engine) {
-  const auto length = static_cast<size_t>(settings.get<"prompt-len">());
-  std::string text = settings.get<"prompt">();
-  if (text.empty()) text = kPrompt;
-  auto rendered = engine.render({{{"role", "user"}, {"content", text}}});
-  std::vector<int32_t> tokens = rendered.ok() ? engine.encode_rendered(*rendered) : engine.tokenizer().encode(text, {});
-  if (tokens.empty()) return make_error(ErrorCode::kInvalidArgument, "the prompt is empty");
-  const std::vector<int32_t> once = tokens;
-  while (tokens.size() < length) tokens.insert(tokens.end(), once.begin(), once.end());
-  if (length > 0) tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(length));  // its end stays
-  return tokens;
-}
-
 struct Run {
   StreamedAnswer answer;  // of the first of them
   double seconds = 0.0;
@@ -72,13 +58,7 @@ struct Run {
   std::vector<json> decisions;  // the log's lines
 };
 
-Result<Run> answer(Engine& engine, const Settings& settings, const std::vector<int32_t>& prompt) {
-  Request request;
-  request.prompt = prompt;
-  request.sampling.temperature = settings.is_set<"temp">() ? settings.get<"temp">() : 0.0;
-  request.sampling.seed = static_cast<uint64_t>(settings.get<"seed">());
-  request.max_tokens = settings.is_set<"max-tokens">() ? static_cast<int>(settings.get<"max-tokens">()) : kUsualTokens;
-  const int64_t batch = settings.get<"batch">();
+Result<Run> answer(Engine& engine, const Request& request, int64_t batch) {
   const auto start = std::chrono::steady_clock::now();
   RequestStream stream(engine.loop(), static_cast<int>(batch));
   for (int64_t i = 0; i < batch; ++i) DSPARK_RETURN_IF_ERROR(stream.add(static_cast<uint64_t>(i), request));
@@ -96,12 +76,14 @@ Result<Run> answer(Engine& engine, const Settings& settings, const std::vector<i
 }
 
 // What is known of why guesses helped or did not.
-SpeculationFacts facts_of(const Settings& settings, const EngineOptions& options, bool trained, const Run& run) {
+SpeculationFacts facts_of(const Settings& settings, const EngineOptions& options, bool trained, int draft_tokens,
+                          const Run& run) {
   SpeculationFacts facts = {.enabled = settings.get<"enable-dspark">() != "off",
                             .varying_length = settings.get<"enable-mtp-varlen">(),
                             .with = draft_with_from_name(settings.get<"draft-with">()).value(),  // checked
                             .fixed = options.speculation.fixed,
                             .threshold = options.speculation.floor,
+                            .draft_tokens = draft_tokens,
                             .prompt_tokens = static_cast<int>(run.answer.prompt.size()),
                             .output_tokens = static_cast<int>(run.answer.tokens.size()),
                             .trained_drafter = trained,
@@ -246,14 +228,14 @@ Result<ExitCode> cmd_debug(const Invocation& call) {
   DSPARK_RETURN_IF_ERROR(report_model(report, *engine, options));
   DSPARK_TRY(const bool trained, report_drafters(report, engine->loop()));
   DSPARK_RETURN_IF_ERROR(report_cache(report, *engine));
-  DSPARK_TRY(const std::vector<int32_t> prompt, prompt_of(settings, *engine));
-  DSPARK_TRY(Run run, answer(*engine, settings, prompt));
+  DSPARK_TRY(const Request request, debug_request(settings, *engine));
+  DSPARK_TRY(Run run, answer(*engine, request, settings.get<"batch">()));
   run.decisions = decisions.lines();
   DSPARK_RETURN_IF_ERROR(report_run(report, *engine, run));
   DSPARK_RETURN_IF_ERROR(report_cost(report, engine->loop().cost()));
   DSPARK_RETURN_IF_ERROR(report_calibration(report, run.stats.speculation));
   DSPARK_RETURN_IF_ERROR(report_drafts(report, run.decisions));
-  DSPARK_RETURN_IF_ERROR(report_verdict(report, facts_of(settings, options, trained, run)));
+  DSPARK_RETURN_IF_ERROR(report_verdict(report, facts_of(settings, options, trained, request.draft_tokens, run)));
   DSPARK_RETURN_IF_ERROR(report.end());
   return ExitCode::kOk;
 }
