@@ -136,18 +136,20 @@ void CostModel::refresh() {
   for (int i = 0; i < kSizes; ++i) {
     if (sizes_[static_cast<size_t>(i)].known) known.push_back(i);
   }
-  const auto belief = [&](size_t k) { return sizes_[static_cast<size_t>(known[k])]; };
-  for (size_t k = 0; k < known.size(); ++k) {
-    double mean = belief(k).mean;
-    if (k > 0 && k + 1 < known.size()) {
-      const double left = std::exp(belief(k - 1).mean), right = std::exp(belief(k + 1).mean);
-      const double part = static_cast<double>(size_rows(known[k]) - size_rows(known[k - 1])) /
-                          (size_rows(known[k + 1]) - size_rows(known[k - 1]));
-      const double besides = std::log(left + part * (right - left));
-      const double variance = square(kBesides);
-      if (mean > besides) mean = (mean * variance + besides * belief(k).variance) / (belief(k).variance + variance);
+  const auto ms = [&](size_t k) -> double& { return table_[static_cast<size_t>(known[k])]; };
+  const auto belief = [&](size_t k) -> const Belief& { return sizes_[static_cast<size_t>(known[k])]; };
+  for (size_t k = 0; k < known.size(); ++k) ms(k) = std::exp(belief(k).mean);
+  double left = ms(0);  // as believed, before it was mended
+  for (size_t k = 1; k + 1 < known.size(); ++k) {
+    const double here = ms(k), right = ms(k + 1);
+    const double part = static_cast<double>(size_rows(known[k]) - size_rows(known[k - 1])) /
+                        (size_rows(known[k + 1]) - size_rows(known[k - 1]));
+    const double besides = left + part * (right - left);
+    if (here > besides) {
+      const double variance = square(kBesides), trust = belief(k).variance;
+      ms(k) = std::exp((belief(k).mean * variance + std::log(besides) * trust) / (trust + variance));
     }
-    table_[static_cast<size_t>(known[k])] = std::exp(mean);
+    left = here;
   }
   interpolate_unknown(known);
   pool_violators(table_);
