@@ -146,13 +146,14 @@ def summary(load):
 
 
 class StepCosts:
-    """What `dspark bench` says that steps and prompts take, for work like that of the replies."""
+    """What `dspark bench` says that steps and prompts take on average, for work like that of the replies."""
 
     def __init__(self, args, model, replies):
         prompt = round(statistics.mean(r.usage["prompt_tokens"] for r in replies))
         self.args, self.model, self.step_ms = args, model, {}
         self.context = prompt + round(statistics.mean(r.tokens for r in replies) / 2)
-        self.prompt_rate = self._bench("prefill", "--prompt-len", max(prompt, 32), "--repeats", 5)["tokens_per_second"]
+        report = self._bench("prefill", "--prompt-len", max(prompt, 32), "--repeats", 10)
+        self.prompt_rate = report["prompt_len"] / report["seconds_mean"]
 
     def _bench(self, kind, *extra):
         return json.loads(run([DSPARK, "bench", kind, "-m", self.model, "--threads", self.args.threads, "--isa",
@@ -165,7 +166,7 @@ class StepCosts:
         for k in (below, above):
             if k not in self.step_ms:
                 self.step_ms[k] = self._bench("decode", "--batch", k, "--prompt-len", self.context, "--steps",
-                                              20)["step_ms"]
+                                              40)["step_ms_mean"]
         part = 0 if above == below else (batch - below) / (above - below)
         return 1e-3 * ((1 - part) * self.step_ms[below] + part * self.step_ms[above])
 

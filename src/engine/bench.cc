@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <span>
 
 #include "base/median.h"
 #include "engine/request_stream.h"
@@ -70,6 +72,10 @@ std::vector<SequenceKv> new_sequences(Runner& runner, int count) {
   return out;
 }
 
+double mean(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 }  // namespace
 
 Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, int steps) {
@@ -99,6 +105,7 @@ Result<DecodeBench> bench_decode(Runner& runner, int batch, int prompt_tokens, i
   out.prompt_tokens = prompt_tokens;
   out.steps = steps;
   out.step_ms = median(times);
+  out.step_ms_mean = mean(times);
   out.step_ms_min = *std::min_element(times.begin(), times.end());
   out.step_ms_max = *std::max_element(times.begin(), times.end());
   out.tokens_per_second = batch / out.step_ms * 1e3;
@@ -127,6 +134,7 @@ Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int re
   out.phase_ms = runner.step().take_phase_seconds();
   for (double& phase : out.phase_ms) phase *= 1e3 / repeats;
   out.seconds = median(times);
+  out.seconds_mean = mean(times);
   out.tokens_per_second = tokens / out.seconds;
   return out;
 }

@@ -18,7 +18,7 @@ struct DecodeBench {
   int steps = 0;
   double tokens_per_second = 0.0;  // from the median step
   double step_ms = 0.0;            // median
-  double step_ms_min = 0.0, step_ms_max = 0.0;
+  double step_ms_mean = 0.0, step_ms_min = 0.0, step_ms_max = 0.0;
   double bytes_per_step = 0.0;  // weights and KV that a step reads
   double bandwidth_bytes_per_second = 0.0;
   double bandwidth_fraction = 0.0;            // bytes_per_step / step / bandwidth: of one sequence's step only
@@ -30,7 +30,7 @@ struct PrefillBench {
   int tokens = 0;
   int chunk = 0;
   double tokens_per_second = 0.0;  // median of the repeats
-  double seconds = 0.0;
+  double seconds = 0.0, seconds_mean = 0.0;
   std::array<double, kPhases> phase_ms = {};
 };
 Result<PrefillBench> bench_prefill(Runner& runner, int tokens, int chunk, int repeats);

@@ -138,6 +138,7 @@ Result<ExitCode> bench_decode_command(const Settings& settings) {
                {"steps", report.steps},
                {"tokens_per_second", report.tokens_per_second},
                {"step_ms", report.step_ms},
+               {"step_ms_mean", report.step_ms_mean},
                {"step_ms_min", report.step_ms_min},
                {"step_ms_max", report.step_ms_max},
                {"bytes_per_step", report.bytes_per_step},
@@ -166,6 +167,7 @@ Result<ExitCode> bench_prefill_command(const Settings& settings) {
                {"chunk", report.chunk},
                {"tokens_per_second", report.tokens_per_second},
                {"seconds", report.seconds},
+               {"seconds_mean", report.seconds_mean},
                {"phases", phases_json(report.phase_ms)}});
   DSPARK_RETURN_IF_ERROR(write_json(json));
   return ExitCode::kOk;
