@@ -9,11 +9,13 @@
 
 namespace dspark {
 
-// Groups of rows of one sequence, as large as one attend_tile call takes.
+// Groups of rows of one sequence, as large as one attend_tile call takes; of few rows in all small ones, so that there
+// is work for everybody.
 void Step::find_groups() {
   groups_.clear();
   max_tiles_ = 0;
-  const int most = std::max(1, kMaxQueries / config_.group());
+  constexpr int kFewRows = 16;
+  const int most = std::max(1, std::min(rows_ <= kFewRows ? 2 : rows_, kMaxQueries / config_.group()));
   for (int row = 0; row < rows_; ++row) {
     const StepRow& current = input_.rows[static_cast<size_t>(row)];
     max_tiles_ = std::max(max_tiles_, current.position / kTilePositions + 1);
