@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-clients test-page check bench bench-peers bench-serve bench-spec bench-claims soak asan tsan golden fuzz help packages packages-dev configure
+.PHONY: build run test test-all test-clients test-page test-deploy check bench bench-peers bench-serve bench-spec bench-claims soak asan tsan golden fuzz help packages packages-dev configure
 
 FUZZ_SECONDS ?= 600
 PROMPTS ?= ../shared/data/prompts
@@ -35,6 +35,9 @@ test-clients: build  ## run the openai client, guidellm and aiperf (from PyPI) a
 
 test-page: build  ## test the server's page in Debian's chromium, driven by Playwright (from PyPI)
 	@scripts/test-page.sh
+
+test-deploy: packages-dev build  ## try the container file's last stage in a fresh Debian (root and debootstrap; two minutes)
+	@scripts/test_deploy.py
 
 test-all: export DSPARK_TEST_LONG = 1
 test-all: check test test-clients test-page asan tsan  ## all of check, test (with the long comparisons), asan and tsan

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The checks that need no test run (`make check`): format, includes and file openers, symbols of the instruction-set
-# files, alert rules, and clang-tidy on the files that differ from the base (DSPARK_CHECK_BASE, default origin/main), or with
+# files, alert rules, the systemd unit, and clang-tidy on the files that differ from the base (DSPARK_CHECK_BASE, default origin/main), or with
 # CHECK_ALL=1 on all of them (about 20 s of one core a file).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,6 +20,13 @@ scripts/check-isa-symbols.sh build
 echo "check: alert rules"
 promtool check rules deploy/alerts.yml >/dev/null
 promtool test rules deploy/alerts_test.yml >/dev/null
+
+echo "check: systemd unit"
+unit=$(mktemp -d)
+trap 'rm -rf "$unit"' EXIT
+# With a program that is there; its flags have a test (operator_test.py). A complaint need not be an error to systemd.
+sed 's#^ExecStart=[^ ]*#ExecStart=/bin/true#' deploy/dspark.service >"$unit/dspark.service"
+said=$(systemd-analyze verify --man=no "$unit/dspark.service" 2>&1) && [ -z "$said" ] || { echo "$said" >&2; exit 1; }
 
 if [ "${CHECK_ALL:-}" = 1 ]; then
   mapfile -t linted < <(git ls-files --cached --others --exclude-standard 'src/*.cc')
