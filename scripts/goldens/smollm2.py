@@ -38,7 +38,7 @@ CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 49152, "hidden_size": 576,
     "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
     "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 100000.0, "hidden_act": "silu",
-    "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2}
+    "attention_bias": False, "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2}
 CHECKED_TOKENS = 300
 CHECKED_POSITIONS = [0, 1, 127, 128, 200, 299]
 LOGIT_STRIDE = 64

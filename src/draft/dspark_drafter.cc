@@ -62,8 +62,11 @@ void DsparkDrafter::settle() {
 }
 
 // Of a token, given those before it.
-double DsparkDrafter::chance(float confidence, int bucket, int position) const {
-  if (config_.confidence) return correction_.corrected(bucket, position, calibration_.chance(confidence, position));
+double DsparkDrafter::chance(float confidence, uint64_t sequence, int bucket, int position) const {
+  if (config_.confidence) {
+    const double usual = correction_.corrected(bucket, position, calibration_.chance(confidence, position));
+    return by_sequence_.corrected(sequence, usual);
+  }
   constexpr double kUsual = 0.6, kUsualWeight = 16.0;
   const Taken& known = taken_[static_cast<size_t>(position)];
   return (known.taken + kUsualWeight * kUsual) / (known.tried + kUsualWeight);
@@ -97,7 +100,8 @@ void DsparkDrafter::propose(std::span<DraftRequest* const> requests) {
   head_.draw(drafts_, [&](size_t i) {
     const HeadDraft& draft = drafts_[i];
     const float confidence = draft.confidences.back();
-    survival_[i] *= chance(confidence, drafting[i]->bucket, static_cast<int>(draft.tokens.size()) - 1);
+    const int position = static_cast<int>(draft.tokens.size()) - 1;
+    survival_[i] *= chance(confidence, drafting[i]->sequence, drafting[i]->bucket, position);
     drafting[i]->draft.push_back({draft.tokens.back(), static_cast<float>(survival_[i]), confidence});
     return survival_[i] >= drafting[i]->least_survival;
   });
@@ -110,12 +114,18 @@ void DsparkDrafter::verified(const VerifiedDraft& result) {
   for (int i = 0; i < asked; ++i) {
     const float confidence = result.draft[static_cast<size_t>(i)].confidence;
     if (config_.confidence) {
+      by_sequence_.observe(result.sequence, chance(confidence, result.sequence, result.bucket, i), i < result.accepted);
       correction_.observe(result.bucket, i, calibration_.chance(confidence, i), i < result.accepted);
     }
     Taken& known = taken_[static_cast<size_t>(i)];
     known.tried = known.tried * kFade + 1.0;
     known.taken = known.taken * kFade + (i < result.accepted ? 1.0 : 0.0);
   }
+}
+
+void DsparkDrafter::release(uint64_t sequence) {
+  store_->release(sequence);
+  by_sequence_.release(sequence);
 }
 
 }  // namespace dspark

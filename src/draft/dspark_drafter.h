@@ -39,7 +39,7 @@ class DsparkDrafter : public Drafter {
   void settle() override;
   void propose(std::span<DraftRequest* const> requests) override;
   void verified(const VerifiedDraft& result) override;
-  void release(uint64_t sequence) override { store_->release(sequence); }
+  void release(uint64_t sequence) override;
 
   const DsparkConfig& config() const { return config_; }
   const DsparkWeights& weights() const { return weights_; }
@@ -48,7 +48,7 @@ class DsparkDrafter : public Drafter {
  private:
   DsparkDrafter(DsparkConfig config, DsparkWeights weights, const Model& target, ThreadPool& pool, Isa isa,
                 std::shared_ptr<NgramStore> store, const DsparkOptions& options);
-  double chance(float confidence, int bucket, int position) const;
+  double chance(float confidence, uint64_t sequence, int bucket, int position) const;
 
   // How often a token was taken given those before it, by position: what a drafter without a confidence head knows.
   struct Taken {
@@ -63,6 +63,7 @@ class DsparkDrafter : public Drafter {
   DsparkHead head_;
   std::array<Taken, kMaxDraftSlots> taken_ = {};
   OnlineCorrection correction_;
+  SequenceCorrection by_sequence_;
 
   // Positions whose KV is still to be written, and what the target made of them.
   static constexpr int kWaitingRows = 64;

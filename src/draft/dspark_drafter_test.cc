@@ -268,7 +268,7 @@ TEST(DsparkDrafter, LearnsHowOftenItIsRightWithoutAConfidenceHead) {
   EXPECT_LT(request.draft[1].survival, before);
 }
 
-TEST(DsparkDrafter, ConfidencesAreCalibratedAndCorrectedByBucket) {
+TEST(DsparkDrafter, ConfidencesAreCalibratedAndCorrectedByBucketAndSequence) {
   GoldenRig rig(drafter_path("markov"), {.calibration = {{4.0}}});
   rig.inject(0, kGoldenPositions);
   const auto goldens = golden_drafts("markov", kGoldenVocab);
@@ -278,12 +278,20 @@ TEST(DsparkDrafter, ConfidencesAreCalibratedAndCorrectedByBucket) {
   rig.drafter().propose(requests);
   const float calibrated = request.draft[0].survival;
   EXPECT_NEAR(calibrated, 1.0 / (1.0 + std::exp(-static_cast<double>(request.draft[0].confidence) / 4.0)), 1e-6);
-  for (int i = 0; i < 300; ++i) rig.drafter().verified({0, request.draft, 0, 1});
+  constexpr uint64_t kOther = 7;
+  for (int i = 0; i < 300; ++i) rig.drafter().verified({kOther, request.draft, 0, 1});
   rig.drafter().propose(requests);
   EXPECT_EQ(request.draft[0].survival, calibrated);
   request.bucket = 1;
   rig.drafter().propose(requests);
   EXPECT_LT(request.draft[0].survival, 0.3f * calibrated);
+  request.bucket = 0;
+  for (int i = 0; i < 300; ++i) rig.drafter().verified({0, request.draft, 0, 1});
+  rig.drafter().propose(requests);
+  EXPECT_LT(request.draft[0].survival, 0.7f * calibrated);
+  rig.drafter().release(0);
+  rig.drafter().propose(requests);
+  EXPECT_EQ(request.draft[0].survival, calibrated);
 }
 
 }  // namespace

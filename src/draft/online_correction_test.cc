@@ -47,5 +47,31 @@ TEST(OnlineCorrection, BucketsBeyondTheLastShareIt) {
   EXPECT_GT(correction.corrected(OnlineCorrection::kBuckets - 1, kMaxDraftSlots - 1, 0.5), 0.6);
 }
 
+TEST(SequenceCorrection, FollowsWhatHappensInOneAnswer) {
+  SequenceCorrection correction;
+  EXPECT_EQ(correction.corrected(1, 0.8), 0.8);
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> uniform;
+  double mean = 0.0;
+  for (int i = 0; i < 2000; ++i) {
+    const double chance = correction.corrected(1, 0.8);
+    correction.observe(1, chance, uniform(random) < 0.3);
+    if (i >= 1000) mean += chance / 1000;
+  }
+  EXPECT_NEAR(mean, 0.3, 0.06);
+  EXPECT_LT(correction.corrected(1, 0.5), correction.corrected(1, 0.8));
+  EXPECT_EQ(correction.corrected(2, 0.8), 0.8);
+  EXPECT_EQ(correction.corrected(1, 0.0), 0.0);
+  EXPECT_EQ(correction.corrected(1, 1.0), 1.0);
+  correction.release(1);
+  EXPECT_EQ(correction.corrected(1, 0.8), 0.8);
+}
+
+TEST(SequenceCorrection, NoRunOfSurprisesIsForGood) {
+  SequenceCorrection correction;
+  for (int i = 0; i < 100'000; ++i) correction.observe(1, 0.9, false);
+  EXPECT_GT(correction.corrected(1, 0.9), 0.05);
+}
+
 }  // namespace
 }  // namespace dspark
