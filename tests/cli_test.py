@@ -163,6 +163,7 @@ class Config(unittest.TestCase):
         text = dspark("config", "model_path").stdout.decode()
         self.assertIn("variable  DSPARK_MODEL\n", text)
         self.assertEqual(dspark("config", "modle").returncode, 2)
+        self.assertIn(b"'json' belongs to one call", dspark("config", "json").stderr)
 
 
 class Inspect(unittest.TestCase):

@@ -127,6 +127,11 @@ class SettingsLoader {
     std::vector<std::string> names;
     for (const SettingSpec& spec : kSettings) {
       if (!spec.flag_only) names.push_back(setting_variable(spec.name));
+      if (spec.flag_only && variable == setting_variable(spec.name)) {
+        loaded_.warnings.push_back(fmt::format(
+            "the variable {} sets nothing: it belongs to one call; give it as the flag --{}", variable, spec.name));
+        return;
+      }
     }
     const std::vector<std::string_view> views(names.begin(), names.end());
     const std::string_view nearest = closest_name(variable, views);

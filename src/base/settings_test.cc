@@ -110,6 +110,9 @@ TEST(Settings, UnknownNamesAreAnsweredWithTheNearest) {
   const auto loaded = load_settings({.environment = {"DSPARK_MODLE=x", "DSPARK_TEST_MODEL=y", "DSPARKLE=1"}});
   ASSERT_TRUE(loaded.ok());
   EXPECT_THAT(loaded->warnings, ElementsAre("the variable DSPARK_MODLE sets nothing; did you mean DSPARK_MODEL?"));
+  EXPECT_THAT(
+      load_settings({.environment = {"DSPARK_PROMPT=x"}})->warnings,
+      ElementsAre("the variable DSPARK_PROMPT sets nothing: it belongs to one call; give it as the flag --prompt"));
 }
 
 TEST(Settings, BrokenFilesAreRefusedWithTheirLine) {

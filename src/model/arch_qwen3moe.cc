@@ -25,7 +25,9 @@ Result<ModelConfig> read_numbers(const ModelFile& file) {
   }
   const nlohmann::json config = hf_text_config(*file.hf());
   const std::string name = file.hf()->config_name();
-  DSPARK_TRY(c.experts, json_require<int32_t>(config, "num_experts", name));
+  // transformers 5 writes the name that other architectures have for it.
+  const char* experts = config.contains("num_local_experts") ? "num_local_experts" : "num_experts";
+  DSPARK_TRY(c.experts, json_require<int32_t>(config, experts, name));
   DSPARK_TRY(c.experts_used, json_require<int32_t>(config, "num_experts_per_tok", name));
   DSPARK_TRY(c.expert_ffn, json_require<int32_t>(config, "moe_intermediate_size", name));
   DSPARK_TRY(c.normalise_experts, json_get_or<bool>(config, "norm_topk_prob", false, name));

@@ -153,7 +153,11 @@ Result<ExitCode> cmd_config(const Invocation& call) {
   if (!call.operands.empty()) {
     const std::string& name = call.operands[0];
     const size_t index = find_setting(name);
-    if (index == kSettings.size() || kSettings[index].flag_only) {
+    if (index < kSettings.size() && kSettings[index].flag_only) {
+      return make_error(ErrorCode::kInvalidArgument, "'{}' belongs to one call; give it as the flag --{}",
+                        printable(name), kSettings[index].name);
+    }
+    if (index == kSettings.size()) {
       return make_error(ErrorCode::kInvalidArgument, "'{}' is not a setting{}", printable(name),
                         setting_suggestion(name));
     }
