@@ -6,7 +6,10 @@ SHELL := /bin/bash
 
 FUZZ_SECONDS ?= 600
 PROMPTS ?= ../shared/data/prompts
-PROMPT ?= Explain in three sentences why the sky is blue.
+PROMPT ?=
+SAMPLES = 'Explain in three sentences why the sky is blue.' \
+  'Write a Python function that returns the n-th Fibonacci number.' \
+  'A train goes 60 km in 45 minutes. How fast is it in km/h?'
 
 packages:
 	@scripts/install-packages.sh
@@ -20,9 +23,11 @@ configure: packages
 build: configure  ## build the command; it is then at build/dspark
 	@cmake --build --preset release --target dspark
 
-run: build  ## fetch the default model, answer PROMPT="..." with DSpark, and compare with plain decoding
+run: build  ## fetch the default model, answer three prompts (or PROMPT="...") with DSpark, and compare with plain decoding
 	@build/dspark pull smollm2-135m
-	@build/dspark run -p "$(PROMPT)" --temp 0 --max-tokens 256 --compare
+	@for prompt in $(if $(PROMPT),"$(PROMPT)",$(SAMPLES)); do \
+	  build/dspark run -p "$$prompt" --temp 0 --max-tokens 256 --compare; \
+	done
 
 test: configure  ## build and run all tests, those on the real default model included
 	@cmake --build --preset release

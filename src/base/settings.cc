@@ -7,6 +7,7 @@
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/read_file.h"
 #include "base/suggest.h"
@@ -35,6 +36,21 @@ std::optional<std::string> scalar_text(const toml::node& node) {
   if (const auto* v = node.as_floating_point()) return fmt::format("{}", v->get());
   if (const auto* v = node.as_string()) return v->get();
   return std::nullopt;
+}
+
+// The texts of a variable: of a list of strings a JSON list, or one element.
+Result<std::vector<std::string>> variable_texts(const SettingSpec& spec, std::string_view value,
+                                                std::string_view variable) {
+  if (spec.type != SettingType::kStringList || !value.starts_with('[')) {
+    return std::vector<std::string>{std::string(value)};
+  }
+  DSPARK_TRY(nlohmann::json list, parse_json(value, variable));
+  for (const auto& element : list) {
+    if (element.is_string()) continue;
+    return make_error(ErrorCode::kInvalidArgument, "{}: {} in the list, expected strings", variable,
+                      printable(element.dump()));
+  }
+  return list.get<std::vector<std::string>>();
 }
 
 // The texts of a value of the file: of a list setting an array's elements, else one scalar.
@@ -114,7 +130,8 @@ class SettingsLoader {
                          });
       if (named) {
         const std::string origin(variable);
-        return set(i, {std::string(line.substr(equals + 1))}, SettingSource::kEnvironment, origin, origin);
+        DSPARK_TRY(const auto texts, variable_texts(spec, line.substr(equals + 1), variable));
+        return set(i, texts, SettingSource::kEnvironment, origin, origin);
       }
     }
     const bool foreign = std::any_of(std::begin(kForeignPrefixes), std::end(kForeignPrefixes),

@@ -94,6 +94,16 @@ TEST(Settings, TheFileIsNamedByFlagOrVariable) {
               HasSubstr("configuration file '/nonexistent/config.toml' cannot be opened"));
 }
 
+TEST(Settings, AVariableHoldsAListOfTexts) {
+  const auto stops = [](const std::string& value) {
+    return load_settings({.environment = {"DSPARK_STOP=" + value}})->settings.get<"stop">();
+  };
+  EXPECT_THAT(stops("a, b"), ElementsAre("a, b"));
+  EXPECT_THAT(stops(R"(["a", "[", "\n"])"), ElementsAre("a", "[", "\n"));
+  EXPECT_THAT(error_of({.environment = {"DSPARK_STOP=[\"a\", 1]"}}), "DSPARK_STOP: 1 in the list, expected strings");
+  EXPECT_THAT(error_of({.environment = {"DSPARK_STOP=[a]"}}), HasSubstr("DSPARK_STOP"));
+}
+
 TEST(Settings, ErrorsNameSourceValueAndWhatIsAllowed) {
   EXPECT_EQ(error_of({.environment = {"DSPARK_VERBOSE=loud"}}), "DSPARK_VERBOSE: 'loud' is not true or false");
   EXPECT_EQ(error_of({.flags = {{setting_index("verbose"), {"2"}}}}), "--verbose: '2' is not true or false");

@@ -62,7 +62,12 @@ Result<ModelConfig> read_gguf(const GgufFile& file) {
 Status read_hf_rope(const nlohmann::json& config, const std::string& name, ModelConfig* c) {
   const bool nested = config.contains("rope_parameters") && config["rope_parameters"].is_object();
   const nlohmann::json& base_holder = nested ? config["rope_parameters"] : config;
-  if (base_holder.contains("full_attention")) return Ok{};  // one for each kind of layer: the architecture reads them
+  if (base_holder.contains("full_attention")) {  // one for each kind of layer: the architecture reads them
+    if (c->architecture.starts_with("gemma3")) return Ok{};
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: 'rope_parameters' for each kind of layer, expected one for all of {}", name,
+                      quote(c->architecture));
+  }
   for (const nlohmann::json* holder : {&config, &base_holder}) {
     DSPARK_TRY(const double part, json_get_or<double>(*holder, "partial_rotary_factor", 1.0, name));
     if (part == 1.0) continue;
