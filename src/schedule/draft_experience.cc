@@ -21,22 +21,30 @@ void DraftExperience::learn(uint64_t sequence, int situation, std::span<const fl
   Curve curve;
   curve.count = static_cast<int>(std::min(survival.size(), curve.survival.size()));
   std::copy_n(survival.begin(), curve.count, curve.survival.begin());
-  Situation& known = situations_[static_cast<size_t>(situation)];
-  known.curves[static_cast<size_t>(known.next)] = curve;
-  known.next = (known.next + 1) % kKept;
-  known.kept = std::min(known.kept + 1, kKept);
-  own_[sequence][static_cast<size_t>(situation % kStrengths)] = curve;
+  situations_[static_cast<size_t>(situation)].newest.add(curve);
+  own_[sequence][static_cast<size_t>(situation % kStrengths)].add(curve);
+}
+
+template <int kSize>
+void DraftExperience::Newest<kSize>::add(const Curve& curve) {
+  curves[static_cast<size_t>(next)] = curve;
+  next = (next + 1) % kSize;
+}
+
+// The newest first.
+template <int kSize>
+void DraftExperience::Newest<kSize>::append_to(std::vector<std::span<const float>>* out) const {
+  for (int i = 1; i <= kSize; ++i) {
+    const Curve& curve = curves[static_cast<size_t>((next - i + kSize) % kSize)];
+    out->push_back(std::span(curve.survival).first(static_cast<size_t>(curve.count)));
+  }
 }
 
 void DraftExperience::recent(uint64_t sequence, int situation, std::vector<std::span<const float>>* out) const {
-  const auto add = [&](const Curve& curve) {
-    if (curve.count > 0) out->push_back(std::span(curve.survival).first(static_cast<size_t>(curve.count)));
-  };
-  if (const auto own = own_.find(sequence); own != own_.end()) {
-    add(own->second[static_cast<size_t>(situation % kStrengths)]);
-  }
-  const Situation& known = situations_[static_cast<size_t>(situation)];
-  for (int i = 1; i <= known.kept; ++i) add(known.curves[static_cast<size_t>((known.next - i + kKept) % kKept)]);
+  static const Newest<kOwn> kNone;
+  const auto own = own_.find(sequence);
+  (own == own_.end() ? kNone : own->second[static_cast<size_t>(situation % kStrengths)]).append_to(out);
+  situations_[static_cast<size_t>(situation)].newest.append_to(out);
 }
 
 std::vector<int> DraftExperience::due(std::span<const int> present, std::span<const int> drafted) {

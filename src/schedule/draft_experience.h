@@ -20,8 +20,9 @@ class DraftExperience {
   void learn(uint64_t sequence, int situation, std::span<const float> survival);
   void release(uint64_t sequence) { own_.erase(sequence); }
 
-  // Appends recent drafts: the sequence's own newest in such a situation first, then others'. Valid until the next
-  // learn.
+  // Appends kOwn + kKept recent drafts: the sequence's own newest in such a situation first, then all newest of the
+  // situation. Where there are fewer, empty ones stand for those that are not known: a first bad draft says little, and
+  // every answer is worth a try of its own. Valid until the next learn.
   void recent(uint64_t sequence, int situation, std::vector<std::span<const float>>* out) const;
 
   // A step is planned; `present`: situations that occur in it, `drafted`: those that the drafter drafts for. Returns
@@ -29,22 +30,29 @@ class DraftExperience {
   // learnt may be out of date. Each try that does not bring it back makes the pause longer.
   std::vector<int> due(std::span<const int> present, std::span<const int> drafted);
 
-  static constexpr int kFirstPause = 32, kLongestPause = 2048;  // steps
+  static constexpr int kOwn = 2, kKept = 8;
+  static constexpr int kFirstPause = 32, kLongestPause = 128;  // steps
 
  private:
-  static constexpr int kKept = 8;
   struct Curve {
     std::array<float, 16> survival = {};
     int count = 0;
   };
+  template <int kSize>
+  struct Newest {
+    std::array<Curve, kSize> curves = {};
+    int next = 0;
+
+    void add(const Curve& curve);
+    void append_to(std::vector<std::span<const float>>* out) const;
+  };
   struct Situation {
-    std::array<Curve, kKept> curves;
-    int kept = 0, next = 0;
+    Newest<kKept> newest;
     int idle = 0, pause = kFirstPause;
   };
 
   std::array<Situation, kSituations> situations_ = {};
-  std::unordered_map<uint64_t, std::array<Curve, kStrengths>> own_;
+  std::unordered_map<uint64_t, std::array<Newest<kOwn>, kStrengths>> own_;
 };
 
 }  // namespace dspark

@@ -88,33 +88,43 @@ TEST(DraftPlan, ADraftIsWorthItsChanceToBeGood) {
 }
 
 TEST(DraftExperience, TheOwnNewestComesFirst) {
+  constexpr size_t kOwn = DraftExperience::kOwn;
   DraftExperience experience;
   const int situation = DraftExperience::situation(1, {});
-  EXPECT_THAT(recent_of(experience, 7, situation), IsEmpty());
+  const auto known = [&](uint64_t sequence, int where) {
+    std::vector<Curve> out;
+    for (const auto& curve : recent_of(experience, sequence, where)) out.emplace_back(curve.begin(), curve.end());
+    EXPECT_EQ(out.size(), kOwn + DraftExperience::kKept);
+    return out;
+  };
+  EXPECT_THAT(known(7, situation), Each(IsEmpty()));
   experience.learn(7, situation, kGood);
   experience.learn(8, situation, kBad);
-  auto recent = recent_of(experience, 7, situation);
-  ASSERT_EQ(recent.size(), 3u);
-  EXPECT_EQ(Curve(recent[0].begin(), recent[0].end()), kGood);
-  EXPECT_EQ(Curve(recent[1].begin(), recent[1].end()), kBad);
+  std::vector<Curve> recent = known(7, situation);
+  EXPECT_EQ(recent[0], kGood);
+  EXPECT_THAT(recent[1], IsEmpty()) << "it has made one draft";
+  EXPECT_EQ(recent[kOwn], kBad) << "the newest of the situation";
+  EXPECT_EQ(recent[kOwn + 1], kGood);
+  EXPECT_THAT(std::span(recent).subspan(kOwn + 2), Each(IsEmpty())) << "two say little";
   experience.release(7);
-  recent = recent_of(experience, 7, situation);
-  EXPECT_EQ(Curve(recent[0].begin(), recent[0].end()), kBad);
-  EXPECT_THAT(recent_of(experience, 7, DraftExperience::situation(1, Curve{0.9f})), IsEmpty()) << "another situation";
-  EXPECT_THAT(recent_of(experience, 7, DraftExperience::situation(2, {})), IsEmpty()) << "another kind of task";
+  recent = known(7, situation);
+  EXPECT_THAT(recent[0], IsEmpty()) << "an answer is worth a try of its own";
+  EXPECT_EQ(recent[kOwn], kBad);
+  EXPECT_THAT(known(7, DraftExperience::situation(1, Curve{0.9f})), Each(IsEmpty())) << "another situation";
+  EXPECT_THAT(known(7, DraftExperience::situation(2, {})), Each(IsEmpty())) << "another kind of task";
 }
 
 TEST(DraftExperience, WhatIsLeftOutIsTriedAgainLessAndLess) {
   DraftExperience experience;
   const int present[] = {5, 5, 9};
   std::vector<int> tries;
-  for (int step = 1; step <= 300; ++step) {
+  for (int step = 1; step <= 400; ++step) {
     for (const int situation : experience.due(present, std::array{9})) {
       EXPECT_EQ(situation, 5);
       tries.push_back(step);
     }
   }
-  EXPECT_THAT(tries, ElementsAre(32, 96, 224));
+  EXPECT_THAT(tries, ElementsAre(32, 96, 224, 352));
   experience.due(present, std::array{5, 9});  // it was worth it
   tries.clear();
   for (int step = 1; step <= 40; ++step) {
