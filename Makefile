@@ -26,6 +26,7 @@ build: configure  ## build the command; it is then at build/dspark
 run: build  ## fetch the default model, answer three prompts (or PROMPT="...") with DSpark, and compare with plain decoding
 	@build/dspark pull smollm2-135m
 	@for prompt in $(if $(PROMPT),"$(PROMPT)",$(SAMPLES)); do \
+	  echo; echo "> $$prompt"; \
 	  build/dspark run -p "$$prompt" --temp 0 --max-tokens 256 --compare; \
 	done
 
