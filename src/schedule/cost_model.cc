@@ -29,28 +29,32 @@ constexpr double kDoubt = 2.0;  // an outlier multiplies the variance of what it
 
 // The nearest non-decreasing sequence, in logarithms.
 void pool_violators(std::span<double> values) {
+  if (std::ranges::is_sorted(values)) return;
   struct Pool {
-    double sum;
+    double mean;  // geometric
     int count;
-    double mean() const { return sum / count; }
   };
   std::vector<Pool> pools;
-  for (double value : values) {
-    pools.push_back({std::log(value), 1});
-    while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
+  for (const double value : values) {
+    pools.push_back({value, 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].mean > pools.back().mean) {
       const Pool last = pools.back();
       pools.pop_back();
-      pools.back().sum += last.sum;
-      pools.back().count += last.count;
+      Pool& pool = pools.back();
+      const double sum = pool.count * std::log(pool.mean) + last.count * std::log(last.mean);
+      pool.count += last.count;
+      pool.mean = std::exp(sum / pool.count);
     }
   }
   size_t at = 0;
   for (const Pool& pool : pools) {
-    for (int i = 0; i < pool.count; ++i) values[at++] = std::exp(pool.mean());
+    for (int i = 0; i < pool.count; ++i) values[at++] = pool.mean;
   }
 }
 
 }  // namespace
+
+CostModel::Belief CostModel::Belief::of_ms(double ms, double variance) { return {std::log(ms), variance, true, ms}; }
 
 void CostModel::Belief::set(double new_mean) {
   mean = new_mean;
@@ -74,7 +78,7 @@ int CostModel::size_index(int rows) {
 CostModel::CostModel() {
   for (int i : {0, kSizes - 1}) {
     const double ms = 1.0 + kGuessedRowShare * (size_rows(i) - 1);
-    sizes_[static_cast<size_t>(i)] = {std::log(ms), square(kGuessed), true};
+    sizes_[static_cast<size_t>(i)] = Belief::of_ms(ms, square(kGuessed));
   }
   mood_ = {0.0, square(kGuessed)};
   terms_ = {.context_ms = kGuessedContextShare, .draw_ms = kGuessedDrawShare};
@@ -99,7 +103,7 @@ Result<CostModel> CostModel::create(std::span<const CostPoint> profile, const Co
     const int index = size_index(point.rows);
     if (size_rows(index) != point.rows && point.rows < size_rows(kSizes - 1)) continue;  // no size of its own
     const double ms = point.ms * size_rows(index) / point.rows;
-    model.sizes_[static_cast<size_t>(index)] = {std::log(ms), square(kProfiled), true};
+    model.sizes_[static_cast<size_t>(index)] = Belief::of_ms(ms, square(kProfiled));
   }
   if (std::none_of(model.sizes_.begin(), model.sizes_.end(), [](const Belief& size) { return size.known; })) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -138,7 +142,7 @@ void CostModel::refresh() {
   }
   const auto ms = [&](size_t k) -> double& { return table_[static_cast<size_t>(known[k])]; };
   const auto belief = [&](size_t k) -> const Belief& { return sizes_[static_cast<size_t>(known[k])]; };
-  for (size_t k = 0; k < known.size(); ++k) ms(k) = std::exp(belief(k).mean);
+  for (size_t k = 0; k < known.size(); ++k) ms(k) = belief(k).factor;
   double left = ms(0);  // as believed, before it was mended
   for (size_t k = 1; k + 1 < known.size(); ++k) {
     const double here = ms(k), right = ms(k + 1);
@@ -234,7 +238,7 @@ void CostModel::observe(const StepShape& shape, double actual_ms) {
   const double usual_ms = expected_ms / mood();
   const size_t index = static_cast<size_t>(size_index(shape.rows));
   Belief& size = sizes_[index];
-  if (!size.known) size = {std::log(table_[index]), square(kGuessed), true};
+  if (!size.known) size = Belief::of_ms(table_[index], square(kGuessed));
   std::array<std::pair<Belief*, double>, 4 + kCostlyDrafters> parts = {{{&mood_, 1.0},
                                                                         {&size, sized_ms(shape.rows) / usual_ms},
                                                                         {&context_, context_part(shape) / usual_ms},

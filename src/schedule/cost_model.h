@@ -83,8 +83,9 @@ class CostModel {
     double mean = 0.0;
     double variance = 0.0;
     bool known = false;   // of a size: profiled or seen
-    double factor = 1.0;  // e^mean, of the mood and the terms; plans ask for it thousands of times
+    double factor = 1.0;  // e^mean: plans ask for it thousands of times
 
+    static Belief of_ms(double ms, double variance);  // of a size
     void set(double new_mean);
   };
 
