@@ -43,6 +43,7 @@ class Server:
         model = json.loads(self.call("/v1/models"))["data"][0]["id"]
         self.target = Target.of_url(self.url, api_key, model=model)
         self.version = self.config_version()
+        self.share, self.rounds = 1.0, None  # a slow peer may answer a part of the requests, in the first rounds only
 
     def call(self, path, body=None):
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
@@ -160,17 +161,20 @@ def measure(args, servers):
         for turn in range(args.rounds):
             shift = turn % len(settings)
             for name, server, mode in settings[shift:] + settings[:shift]:
+                if server.rounds is not None and turn >= server.rounds:
+                    continue
                 print(f"sweep: {clients} clients, round {turn + 1}, {name}", file=sys.stderr)
                 if mode is not None:
                     server.set_mode(mode)
                 if server.version is not None:  # so that nobody finds the prompts that another setting has computed
                     server.target.more["cache_salt"] = f"{args.seed}.{clients}.{turn}.{name}"
                 before = server.metrics()
+                asked = messages[:max(clients, round(server.share * len(messages)))]
                 if args.arrivals == "closed":
-                    load = closed_loop(server.target, messages, clients, args.answer, tasks)
+                    load = closed_loop(server.target, asked, clients, args.answer, tasks[:len(asked)])
                 else:
-                    load = poisson_arrivals(server.target, messages, clients * args.rate, args.answer, args.seed + turn,
-                                            tasks)
+                    load = poisson_arrivals(server.target, asked, clients * args.rate, args.answer, args.seed + turn,
+                                            tasks[:len(asked)])
                 found[name].append(summary(load) | {"engine": engine_numbers(before, server.metrics())})
         points += [{"clients": clients, "setting": name, "rounds": rounds} for name, rounds in found.items()]
     return points
@@ -185,32 +189,35 @@ def ratios(point, base):
 
 
 class Report:
-    def __init__(self, report):
-        self.report, self.points = report, report["points"]
+    """`stem`: how the names of its files begin."""
+
+    def __init__(self, report, stem="sweep"):
+        self.report, self.points, self.stem = report, report["points"], stem
         self.names = list(dict.fromkeys(p["setting"] for p in self.points))
+        own = list(dict.fromkeys(p["setting"] for p in self.points if p["rounds"][0]["engine"]))
+        self.own = own or self.names  # the others are peers
         self.at = {(p["clients"], p["setting"]): p for p in self.points}
         self.clients = list(dict.fromkeys(p["clients"] for p in self.points))
 
-    def losing(self):
-        """Rows of all points against the first setting, the worst first."""
+    def against(self, base):
+        """The table of our points against a setting, the worst first."""
         rows = []
         for (clients, name), point in self.at.items():
-            if name == self.names[0]:
-                continue
-            values = ratios(point, self.at[clients, self.names[0]])
-            rows.append((statistics.median(values), clients, name, min(values), max(values)))
-        return sorted(rows)
+            if name != base and name in self.own:
+                values = ratios(point, self.at[clients, base])
+                rows.append((statistics.median(values), clients, name, min(values), max(values)))
+        return ["", f"## Against {base}, the worst points first", "", "| clients | setting | throughput | of the rounds | |",
+                "|---|---|---|---|---|",
+                *(f"| {clients} | {name} | {ratio:.3f}× | {low:.3f}–{high:.3f} | {'**loses**' if ratio < LOSES else ''} |"
+                  for ratio, clients, name, low, high in sorted(rows))]
 
     def markdown(self):
-        r, base = self.report, self.names[0]
+        r = self.report
         lines = ["# Sweep", "", f"{r['cpu']}, {r['cores']} cores; {r['date']}; load before the run {r['load']:.2f}; arrivals "
                  f"{r['arrivals']}, answers of up to {r['answer']} tokens, temperature 0, {r['rounds']} rounds in alternation; "
-                 f"medians. Prompts: {', '.join(r['prompts'])}. Made by `dspark bench sweep`.", "",
-                 f"## Against {base}, the worst points first", "",
-                 "| clients | setting | throughput | of the rounds | |", "|---|---|---|---|---|"]
-        for ratio, clients, name, low, high in self.losing():
-            lines.append(f"| {clients} | {name} | {ratio:.3f}× | {low:.3f}–{high:.3f} | "
-                         f"{'**loses**' if ratio < LOSES else ''} |")
+                 f"medians. Prompts: {', '.join(r['prompts'])}. {r['made_by']}"]
+        for base in (self.own[0], *(name for name in self.names if name not in self.own)):
+            lines += self.against(base)
         lines += ["", "## All points", "", "| clients | setting | tok/s | a user | TTFT ms, P50 P90 P99 | ITL ms | end to end s | "
                   "failed | client's CPU |", "|---|---|---|---|---|---|---|---|---|"]
         for clients in self.clients:
@@ -223,7 +230,8 @@ class Report:
                              f"{times('itl', 1e3, 1)} | {times('e2e', 1, 2)} | {sum(x['failed'] for x in p['rounds'])} | "
                              f"{100 * median_of(p, 'client_cpu_share'):.0f} % |")
         lines += ["", *self.engine_tables(), *self.costs(),
-                  "![throughput](sweep-throughput.svg) ![a user's speed](sweep-user.svg) ![both](sweep-pareto.svg)", ""]
+                  " ".join(f"![{what}]({self.stem}-{plot}.svg)" for what, plot in
+                           (("throughput", "throughput"), ("a user's speed", "user"), ("both", "pareto"))), ""]
         return "\n".join(lines)
 
     def engine_tables(self):
@@ -262,13 +270,28 @@ class Report:
 
     def plots(self, folder):
         series = lambda key: {n: [(c, median_of(self.at[c, n], key)) for c in self.clients] for n in self.names}
-        draw = lambda name, text: (folder / f"sweep-{name}.svg").write_text(text)
+        draw = lambda name, text: (folder / f"{self.stem}-{name}.svg").write_text(text)
         draw("throughput", line_plot("Throughput", "clients", "tokens a second", series("tokens_per_second")))
         draw("user", line_plot("Speed of one user", "clients", "tokens a second", series("user_tokens_per_second")))
         pareto = {n: sorted((median_of(self.at[c, n], "user_tokens_per_second"),
                              median_of(self.at[c, n], "tokens_per_second")) for c in self.clients) for n in self.names}
         draw("pareto", line_plot("Throughput against a user's speed", "tokens a second of one user", "tokens a second of all",
                                  pareto, few_ticks=True))
+
+    def write(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.stem}.json").write_text(json.dumps(self.report, indent=1) + "\n")
+        (folder / f"{self.stem}.md").write_text(self.markdown())
+        self.plots(folder)
+        print(folder / f"{self.stem}.md")
+
+
+def header(args):
+    """What a report says of the machine and of the run; before the run."""
+    cpu = pathlib.Path("/proc/cpuinfo").read_text().partition("model name")[2].partition(":")[2].partition("\n")[0].strip()
+    return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "date": datetime.date.today().isoformat(),
+            "load": os.getloadavg()[0], "arrivals": args.arrivals, "answer": args.answer, "rounds": args.rounds,
+            "prompts": [file.stem for file in args.prompts], "made_by": "Made by `dspark bench sweep`."}
 
 
 def reproducibility(args):
@@ -318,21 +341,14 @@ def main():
             servers.append(Server(name, url, os.environ.get("DSPARK_API_KEY", "")))
         except (OSError, ValueError, KeyError) as error:
             sys.exit(f"sweep: {url} does not answer as OpenAI's API: {error}")
-    cpu = pathlib.Path("/proc/cpuinfo").read_text().partition("model name")[2].partition(":")[2].partition("\n")[0].strip()
-    report = {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "date": datetime.date.today().isoformat(),
-              "load": os.getloadavg()[0], "arrivals": args.arrivals, "answer": args.answer, "rounds": args.rounds,
-              "prompts": [file.stem for file in args.prompts]}
+    report = header(args)
     try:
         report["points"] = measure(args, servers)
     finally:
         for server in servers:
             server.restore()
     report["reproducibility"] = reproducibility(args) if args.dspark else None
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "sweep.json").write_text(json.dumps(report, indent=1) + "\n")
-    (args.out / "sweep.md").write_text(Report(report).markdown())
-    Report(report).plots(args.out)
-    print(args.out / "sweep.md")
+    Report(report).write(args.out)
 
 
 if __name__ == "__main__":

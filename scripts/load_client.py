@@ -102,6 +102,8 @@ def read_reply(sent, pieces):
     for when, text in _events(pieces):
         if text == "[DONE]":
             break
+        if text.startswith(":"):  # a comment, by which llama-server shows that it is still there
+            continue
         event = json.loads(text)
         if "error" in event:
             reply.error = json.dumps(event["error"])
