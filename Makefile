@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-clients test-page test-deploy check bench bench-peers bench-serve bench-spec bench-claims soak asan tsan golden fuzz help packages packages-dev configure
+.PHONY: build run test test-all test-clients test-page test-deploy check bench bench-peers bench-serve bench-spec bench-claims bench-sweep bench-tune soak asan tsan golden fuzz help packages packages-dev configure
 
 FUZZ_SECONDS ?= 600
 PROMPTS ?= ../shared/data/prompts
@@ -64,8 +64,14 @@ bench-spec: build  ## measure what guessing ahead brings, 1 to 96 clients (PROMP
 bench-serve: build  ## measure the server against llama-server, 1 to 96 clients (PROMPTS=../shared/data/prompts); writes docs/benchmarks/
 	@scripts/bench_serve.py --prompts "$(PROMPTS)" $(BENCH_SERVE)
 
-bench-claims: build  ## measure what docs/claims.md says of a server under load (PROMPTS=..., BENCH_CLAIMS="--full"), 12 minutes; writes docs/benchmarks/
+bench-claims: build  ## measure what docs/claims.md says of a server under load (PROMPTS=..., BENCH_CLAIMS="--full"), 14 minutes; writes docs/benchmarks/
 	@scripts/bench_claims.py --prompts "$(PROMPTS)" $(BENCH_CLAIMS)
+
+bench-sweep: build  ## measure no, five and planned guesses and llama-server, 8 to 96 clients (PROMPTS=..., BENCH_SWEEP="--rounds 1"), 25 minutes; writes docs/benchmarks/
+	@scripts/bench_sweep_peers.py --prompts "$(PROMPTS)" $(BENCH_SWEEP)
+
+bench-tune: build  ## whether tune finds what was made bad on purpose, against a grid (PROMPTS=..., BENCH_TUNE="--only memory"), 15 minutes; writes docs/benchmarks/
+	@scripts/tune_grid.py --prompts "$(PROMPTS)" $(BENCH_TUNE)
 
 soak: build  ## ten minutes at 96 clients that hang up at random: no leak, nothing stuck (SOAK="--seconds 60", see scripts/soak.py)
 	@scripts/soak.py $(SOAK)

@@ -2,8 +2,8 @@
 """Tries deploy/Containerfile without podman: its last stage, line by line, in a fresh Debian of its own.
 
 debootstrap's smallest Debian 12 stands for debian:12-slim, and this build's files for the first stage, which is `make build`.
-COPY, RUN, USER and ENV do what they say; then ENTRYPOINT and CMD run as that user, the server fetches its model, HEALTHCHECK must
-succeed, and a chat must be answered. Another port than 8000 is used.
+COPY, RUN, USER and ENV do what they say; then ENTRYPOINT and CMD run as that user, the server fetches its model, HEALTHCHECK
+must succeed, and a chat must be answered. Another port than 8000 is used.
 Usage: scripts/test_deploy.py   (as root; 300 MB below $TMPDIR, some two minutes)
 """
 import json
@@ -43,7 +43,8 @@ class Container:
     def arguments(self, command):
         """In the folder, with processes of its own that end with us."""
         switch = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--init-groups"] if self.user != "root" else []
-        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--root={self.folder}", "--mount-proc", *switch, *command]
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--root={self.folder}", "--mount-proc", *switch,
+                *command]
 
     def environment(self):
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

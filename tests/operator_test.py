@@ -194,13 +194,15 @@ class Sweep(unittest.TestCase):
 
 
 class Tune(unittest.TestCase):
-    def record(self, folder, *arguments):
+    def record(self, folder, *arguments, more=None):
         log = pathlib.Path(folder) / "access.jsonl"
         with serving.Server(COMMAND, "--access-log", log, *arguments) as server:
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
                 for _ in pool.map(lambda i: server.tokens(prompt="the same beginning, " * 6 + str(i % 3), max_tokens=20,
                                                           seed=i, ignore_eos=True), range(24)):
                     pass
+            if more:
+                server.ask("POST", "/v1/completions", more)
         return log
 
     def tune(self, log, out, *arguments):
@@ -236,6 +238,24 @@ class Tune(unittest.TestCase):
             self.assertFalse(report["with_text"])
             self.assertNotIn("dflash_validation_threshold", report["settings"])
             self.assertFalse((out / "warm-up.jsonl").exists())
+
+    def test_prompts_of_one_request_are_played_each(self):
+        with tempfile.TemporaryDirectory() as folder:
+            both = {"prompt": ["first \u00e4", "the second one, " * 20], "max_tokens": 6, "ignore_eos": True}
+            log = self.record(folder, "--log-prompts", more=both)
+            line = json.loads(log.read_text().splitlines()[-1])
+            self.assertEqual(sum(part["tokens"] for part in line["parts"]), line["prompt_tokens"])
+            self.assertGreater(line["parts"][1]["tokens"], 128)
+            self.assertEqual(line["prompt"].encode()[:line["parts"][0]["bytes"]].decode(), "first \u00e4")
+            report = answer("bench", "replay", "-m", serving.TINY, "--threads", "2", "--kv-memory", "64MiB", "--access-log", log,
+                            "--repeats", "2")
+            self.assertEqual((report["requests"], report["with_text"], len(report["rounds"])), (26, True, 2))
+            self.assertGreater(report["rounds"][0]["wait_seconds"], report["rounds"][0]["ttft_p50"])
+            del line["prompt"], line["answer"]
+            for part, good in (({"tokens": 1, "bytes": 1}, False), ({"tokens": -1}, False), (7, False), ({"tokens": 2}, True)):
+                log.write_text(json.dumps(line | {"parts": [part]}) + "\n")
+                self.assertEqual(dspark("bench", "replay", "-m", serving.TINY, "--access-log", log).returncode, 0 if good else 3)
+        self.assertEqual(dspark("bench", "replay").returncode, 2)
 
     def test_bad_logs_are_errors(self):
         with tempfile.TemporaryDirectory() as folder:

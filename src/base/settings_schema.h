@@ -268,9 +268,9 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .help = "prompts to keep in the KV cache from the start, a line of JSON each: {\"prompt\"} or {\"messages\"}"},
     {.name = "access-log",
      .type = SettingType::kString,
-     .commands = kServerCommands | on(Command::kTune),
+     .commands = kServerCommands | on(Command::kTune, Command::kBench),
      .value = "FILE",
-     .help = "append a line of JSON for each request, without its text; tune: the log to replay"},
+     .help = "append a line of JSON for each request, without its text; tune and bench replay: the log to replay"},
     {.name = "log-prompts",
      .type = SettingType::kBool,
      .fallback = "false",
@@ -499,7 +499,7 @@ inline constexpr std::array kGeneralSettings = std::to_array<SettingSpec>({
      .max = 1000,
      .commands = on(Command::kBench),
      .flag_only = true,
-     .help = "times that prefill, the rows or speculation are measured; the median counts"},
+     .help = "times that prefill, the rows, speculation or a replay are measured; the median counts"},
 
     // Synthetic models.
     {.name = "shape",

@@ -93,6 +93,9 @@ Json log_line(const RequestRecord& record, std::string_view salt, std::string_vi
                {"accepted", record.stats.accepted},
                {"preemptions", record.stats.preemptions},
                {"finish", record.finish_reasons}};
+  for (size_t i = 0; i < record.prompts.size() && record.prompts.size() > 1; ++i) {
+    line["parts"].push_back({{"tokens", record.prompts[i].size()}});
+  }
   return line;
 }
 
@@ -117,6 +120,9 @@ struct AccessLog::Impl {
     if (with_text) {
       line["prompt"] = record.prompt_text;
       line["answer"] = record.answer_text;
+      for (size_t i = 0; line.contains("parts") && i < record.prompt_bytes.size(); ++i) {
+        line["parts"][i]["bytes"] = record.prompt_bytes[i];
+      }
     }
     const std::string text = dump_json(line) + "\n";
     if (std::fwrite(text.data(), 1, text.size(), file) != text.size()) {

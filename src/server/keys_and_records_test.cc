@@ -107,6 +107,15 @@ TEST(AccessLog, LinesHoldHashesInsteadOfText) {
   EXPECT_NE(log_line(longer, "salt", "id")["blocks"][1], line["blocks"][1]);
 }
 
+TEST(AccessLog, TellsThePromptsOfARequestApart) {
+  EXPECT_FALSE(log_line(record(), "salt", "id").contains("parts"));
+  RequestRecord both = record();
+  both.prompts.emplace_back(200, 9);
+  const auto line = log_line(both, "salt", "id");
+  EXPECT_EQ(line["parts"].dump(), R"([{"tokens":300},{"tokens":200}])");
+  EXPECT_EQ(line["blocks"].size(), 3u);
+}
+
 TEST(AccessLog, WritesTextOnlyWhereItIsAskedTo) {
   for (const bool with_text : {false, true}) {
     const std::string path = testing::TempDir() + (with_text ? "/text.jsonl" : "/log.jsonl");

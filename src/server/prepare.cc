@@ -159,7 +159,10 @@ std::optional<ApiError> make_prompts(const ServedModel& model, const Caller& cal
     const auto* text = std::get_if<std::string>(&from);
     std::string shown_text =
         text != nullptr ? *text : replace_invalid_utf8(model.tokenizer.decode(prompt.tokens, false));
-    if (caller.keep_text) out->record.prompt_text += shown_text;
+    if (caller.keep_text) {
+      out->record.prompt_text += shown_text;
+      out->record.prompt_bytes.push_back(shown_text.size());
+    }
     if (call.echo) prompt.text = std::move(shown_text);
   }
   return std::nullopt;

@@ -32,6 +32,7 @@ struct RequestRecord {
   std::vector<double> itl_seconds;                 // between tokens of one choice
   std::vector<std::vector<int32_t>> prompts;       // tokens
   std::string prompt_text = {}, answer_text = {};  // only where they are logged
+  std::vector<size_t> prompt_bytes = {};           // of each of the prompts in prompt_text
 };
 
 }  // namespace dspark

@@ -104,6 +104,12 @@ double mean_whole(std::span<const RequestTimes* const> requests) {
   return sum / static_cast<double>(std::max<size_t>(1, requests.size()));
 }
 
+double mean_wait(std::span<const RequestTimes* const> requests) {
+  double sum = 0.0;
+  for (const RequestTimes* request : requests) sum += request->whole + kFirstWeight * request->first;
+  return sum / static_cast<double>(std::max<size_t>(1, requests.size()));
+}
+
 std::function<double(std::span<const RequestTimes* const>)> first_percentile(double part) {
   return [part](std::span<const RequestTimes* const> requests) {
     std::vector<double> values;

@@ -36,6 +36,10 @@ Interval ratio_of_means(std::span<const double> a, std::span<const double> b, in
 
 // Statistics of requests.
 double mean_whole(std::span<const RequestTimes* const> requests);
+// Seconds that a user waits, on average: for the whole answer, and kFirstWeight times more for its first token, before
+// which there is nothing to read. Without the latter the best way to serve a crowd would be one after the other.
+inline constexpr double kFirstWeight = 2.0;
+double mean_wait(std::span<const RequestTimes* const> requests);
 std::function<double(std::span<const RequestTimes* const>)> first_percentile(double part);
 std::function<double(std::span<const RequestTimes* const>)> gap_percentile(double part);
 

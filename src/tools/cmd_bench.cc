@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "engine/bench.h"
 #include "kernels/kernel_bench.h"
+#include "tools/bench_replay.h"
 #include "tools/bench_speculation.h"
 #include "tools/bench_sweep.h"
 #include "tools/command.h"
@@ -224,9 +225,10 @@ Result<ExitCode> cmd_bench(const Invocation& call) {
   if (what == "requests") return bench_requests_command(call.settings);
   if (what == "speculation") return bench_speculation(call.settings);
   if (what == "sweep") return bench_sweep(call.settings);
+  if (what == "replay") return bench_replay(call.settings);
   if (what == "kernels") return bench_kernels(call.settings);
   return make_error(ErrorCode::kInvalidArgument,
-                    "{} cannot be measured; known: decode, prefill, requests, speculation, sweep, kernels",
+                    "{} cannot be measured; known: decode, prefill, requests, speculation, sweep, replay, kernels",
                     quote(what));
 }
 

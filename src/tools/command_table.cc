@@ -137,14 +137,15 @@ constexpr std::array kCommands = std::to_array<CommandSpec>({
      .run = cmd_models},
     {.id = Command::kBench,
      .summary = "measure this machine and what dspark reaches on it",
-     .operands = "decode|prefill|requests|speculation|sweep|kernels",
+     .operands = "decode|prefill|requests|speculation|sweep|replay|kernels",
      .min_operands = 1,
      .max_operands = 1,
      .details = "decode: steps of one new token for each of --batch sequences, or with --rows steps of several rows of "
                 "one sequence. prefill: a prompt. requests: whole requests at once, as the server runs them. "
                 "speculation: answers to --prompts for numbers of --clients, each of the --modes in turn. sweep: "
                 "servers with OpenAI's "
-                "API under load, for numbers of --clients; report and plots go to --out. kernels: "
+                "API under load, for numbers of --clients; report and plots go to --out. replay: the "
+                "requests of an --access-log at the times they came, on these settings. kernels: "
                 "matrix products from the first-level cache, against the "
                 "peak that loops in registers reach, and the bandwidth of memory.",
      .example = "dspark bench decode --threads 2",

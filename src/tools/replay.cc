@@ -33,8 +33,33 @@ Status read_sampling(const nlohmann::json& json, const std::string& name, Sampli
   return Ok{};
 }
 
+// A request of several prompts as so many requests, each with its part of text, blocks and answer.
+Result<std::vector<LoggedRequest>> split(const LoggedRequest& whole, const nlohmann::json& parts,
+                                         const std::string& name) {
+  std::vector<LoggedRequest> out;
+  LoggedRequest bare = whole;
+  bare.text.clear(), bare.blocks.clear();
+  bare.output_tokens = std::max(1, whole.output_tokens / static_cast<int>(parts.size()));
+  size_t byte = 0, block = 0;
+  for (const nlohmann::json& part : parts) {
+    LoggedRequest& one = out.emplace_back(bare);
+    DSPARK_TRY(one.prompt_tokens, json_require<int32_t>(part, "tokens", name));
+    DSPARK_TRY(const int64_t bytes, json_get_or<int64_t>(part, "bytes", 0, name));
+    const auto blocks = static_cast<size_t>(std::max(0, one.prompt_tokens)) / kBlock;
+    if (one.prompt_tokens < 1 || one.prompt_tokens > whole.prompt_tokens || bytes < 0 ||
+        static_cast<size_t>(bytes) > whole.text.size() - byte || blocks > whole.blocks.size() - block) {
+      return make_error(ErrorCode::kCorrupt, "{}: parts: found {}, expected parts of the prompt", name, part.dump());
+    }
+    one.text = whole.text.substr(byte, static_cast<size_t>(bytes));
+    const auto first = whole.blocks.begin() + static_cast<std::ptrdiff_t>(block);
+    one.blocks.assign(first, first + static_cast<std::ptrdiff_t>(blocks));
+    byte += static_cast<size_t>(bytes), block += blocks;
+  }
+  return out;
+}
+
 // Nothing for a line that cannot be played: another endpoint, an error, no answer.
-Result<std::optional<LoggedRequest>> read_line(std::string_view line, const std::string& name) {
+Result<std::vector<LoggedRequest>> read_line(std::string_view line, const std::string& name) {
   DSPARK_TRY(const nlohmann::json json, parse_json(line, name, {.max_bytes = 64 << 20, .max_depth = 8}));
   DSPARK_TRY(const std::string endpoint, json_require<std::string>(json, "endpoint", name));
   DSPARK_TRY(const int32_t status, json_require<int32_t>(json, "status", name));
@@ -51,9 +76,11 @@ Result<std::optional<LoggedRequest>> read_line(std::string_view line, const std:
   DSPARK_TRY(out.choices, json_get_or<int32_t>(sampling, "n", 1, name));
   if (endpoint == "embeddings" || status != 200 || out.output_tokens < 1 || out.prompt_tokens < 1 ||
       out.prompt_tokens > kMostTokens || out.output_tokens > kMostTokens || out.choices < 1) {
-    return std::optional<LoggedRequest>();
+    return std::vector<LoggedRequest>();
   }
-  return std::optional<LoggedRequest>(std::move(out));
+  const nlohmann::json parts = json.value("parts", nlohmann::json::array());
+  if (parts.is_array() && !parts.empty()) return split(out, parts, name);
+  return std::vector<LoggedRequest>{std::move(out)};
 }
 
 // `count` tokens that depend on `name` only.
@@ -114,12 +141,9 @@ Result<LoggedTraffic> read_traffic(const std::string& path) {
     ++number;
     if (line.empty()) continue;
     if (rest.empty() && text.back() != '\n') break;  // a running server is writing it
-    DSPARK_TRY(auto request, read_line(line, fmt::format("{}:{}", path, number)));
-    if (!request) {
-      ++out.left_out;
-      continue;
-    }
-    out.requests.push_back(*std::move(request));
+    DSPARK_TRY(std::vector<LoggedRequest> requests, read_line(line, fmt::format("{}:{}", path, number)));
+    if (requests.empty()) ++out.left_out;
+    std::ranges::move(requests, std::back_inserter(out.requests));
   }
   if (out.requests.empty()) {
     return make_error(ErrorCode::kNotFound,

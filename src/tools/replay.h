@@ -27,8 +27,8 @@ struct LoggedTraffic {
   double seconds() const { return requests.empty() ? 0.0 : requests.back().arrival; }
 };
 
-// The answers of a log that `dspark serve --access-log` wrote. kCorrupt names the line, kNotFound if none can be
-// played.
+// The answers of a log that `dspark serve --access-log` wrote, one for each prompt. kCorrupt names the line, kNotFound
+// if none can be played.
 Result<LoggedTraffic> read_traffic(const std::string& path);
 
 // The stretch with the most tokens among those of at most `seconds`; longer ones have at most `fewest` requests.

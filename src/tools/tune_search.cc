@@ -16,15 +16,15 @@ constexpr size_t kLooksBetween = 4;  // two looks at the best, which tell how th
 
 struct Look {
   std::string setting, value, against;
-  double time = 0.0;   // mean of a request, seconds
+  double wait = 0.0;   // mean_wait, seconds
   double ratio = 1.0;  // to what the best takes at about the same time
 };
 
-double mean_time(const Round& round) {
+double wait_of(const Round& round) {
   std::vector<const RequestTimes*> requests;
   requests.reserve(round.size());
   for (const RequestTimes& request : round) requests.push_back(&request);
-  return mean_whole(requests);
+  return mean_wait(requests);
 }
 
 // The first value of each setting that it does not have yet, then the second of each, ...: where the time ends early,
@@ -71,7 +71,7 @@ class Search {
     const double until = used + limits_.looks_until * (1.0 - used);
     std::vector<Look> looks;
     DSPARK_TRY(Round round, measure_(out_.best));
-    double before = mean_time(round);
+    double before = wait_of(round);
     do {
       const size_t first = looks.size(), count = std::min(wanted->size(), kLooksBetween);
       for (size_t i = 0; i < count; ++i) {
@@ -79,15 +79,15 @@ class Search {
         if (look.value == out_.best.at(look.setting)) continue;  // it has become the best meanwhile
         if (auto played = measure_(with(look)); played.ok()) {
           looks.push_back(std::move(look));
-          looks.back().time = mean_time(*played);
+          looks.back().wait = wait_of(*played);
         } else {
           add_trial(look, {}).failure = played.error().message;
         }
       }
       wanted->erase(wanted->begin(), wanted->begin() + static_cast<std::ptrdiff_t>(count));
       DSPARK_TRY(round, measure_(out_.best));
-      const double behind = mean_time(round);
-      for (size_t i = first; i < looks.size(); ++i) looks[i].ratio = looks[i].time / (0.5 * (before + behind));
+      const double behind = wait_of(round);
+      for (size_t i = first; i < looks.size(); ++i) looks[i].ratio = looks[i].wait / (0.5 * (before + behind));
       before = behind;
     } while (!wanted->empty() && time_used_() < until);
     return looks;
@@ -132,7 +132,7 @@ class Search {
       of_best.push_back(*std::move(other_first ? second : first));
       trial.rounds = round;
       if (round < kRoundsForDoubt) continue;
-      trial.ratio = ratio_interval(of_other, of_best, mean_whole);
+      trial.ratio = ratio_interval(of_other, of_best, mean_wait);
       if (trial.ratio.value >= 1.0 - limits_.least_gain) break;  // it looked better by chance
       if (round < limits_.least_rounds) continue;
       if (trial.ratio.below(1.0 - limits_.least_gain)) break;

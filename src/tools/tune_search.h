@@ -23,7 +23,7 @@ struct Knob {
 
 struct TuneTrial {
   std::string setting, value, against;
-  Interval ratio;  // of the mean time of a request, below 1: better
+  Interval ratio;  // of mean_wait, below 1: better
   int rounds = 0;  // of both, that were compared; 0: a look, which tells no interval
   bool taken = false;
   std::string failure;  // why it could not be measured; empty: it was
