@@ -7,6 +7,7 @@ SHELL := /bin/bash
 FUZZ_SECONDS ?= 600
 PROMPTS ?= ../shared/data/prompts
 PROMPT ?=
+export PROMPT
 SAMPLES = 'Explain in three sentences why the sky is blue.' \
   'Write a Python function that returns the n-th Fibonacci number.' \
   'A train goes 60 km in 45 minutes. How fast is it in km/h?'
@@ -25,7 +26,8 @@ build: configure  ## build the command; it is then at build/dspark
 
 run: build  ## fetch the default model, answer three prompts (or PROMPT="...") with DSpark, and compare with plain decoding
 	@build/dspark pull smollm2-135m
-	@for prompt in $(if $(PROMPT),"$(PROMPT)",$(SAMPLES)); do \
+	@if [ -n "$$PROMPT" ]; then set -- "$$PROMPT"; else set -- $(SAMPLES); fi; \
+	for prompt; do \
 	  echo; echo "> $$prompt"; \
 	  build/dspark run -p "$$prompt" --temp 0 --max-tokens 256 --compare; \
 	done

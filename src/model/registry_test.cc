@@ -158,7 +158,10 @@ TEST_F(Registry, PathsAreThemselves) {
   std::ofstream(path) << "x";
   EXPECT_EQ(pull_model(store_, path, {}).value(), path);
   EXPECT_EQ(pull_model(store_, root_.string(), {}).value(), root_.string());
-  EXPECT_EQ(pull_error("toi"), "'toi' is no file, folder or known model, did you mean toy; known: toy; or give a URL");
+  EXPECT_EQ(
+      pull_error("toi"),
+      "'toi' is no file, folder or known model, did you mean toy; known: toy; or give a URL (https://...) of a GGUF "
+      "file; names of a hub are not looked up");
   EXPECT_EQ(find_model(store_, "/none/x").error().code, ErrorCode::kNotFound);
 }
 

@@ -114,6 +114,7 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source) {
 ChatTemplate ChatTemplate::chatml() {
   auto result = parse(kChatMl);
   DSPARK_CHECK(result.ok(), "the built-in template: {}", result.error().message);
+  result->built_in_ = true;
   return *std::move(result);
 }
 

@@ -48,6 +48,7 @@ class ChatTemplate {
 
   // The template of models that have none: ChatML.
   static ChatTemplate chatml();
+  bool built_in() const { return built_in_; }
 
   // The prompt, at most limits.max_text_bytes. Errors name the line and the cause: kInvalidArgument where the template
   // refuses the conversation (raise_exception) or uses it wrongly, kExhausted where it runs into a limit.
@@ -61,6 +62,7 @@ class ChatTemplate {
 
   std::shared_ptr<const jinja::Program> program_;
   ContentStyle content_style_ = ContentStyle::kText;
+  bool built_in_ = false;
 };
 
 // `messages` with their content in a form that a template of this style reads: text parts become one text, joined by

@@ -249,6 +249,7 @@ Result<ExitCode> cmd_run(const Invocation& call) {
     DSPARK_TRY(prompt, read_input(settings.is_set<"file">() ? settings.get<"file">() : "-", kMaxTextBytes));
   }
   DSPARK_TRY(const std::unique_ptr<Engine> engine, open_engine(settings));
+  if (!settings.get<"raw">()) warn_without_template(*engine);
   // From here on a warning, such as of a drafter that pauses, would stand in the middle of the answer.
   if (!settings.get<"verbose">()) set_log_level(LogLevel::kError);
   return chats ? chat(settings, *engine) : answer_once(settings, *engine, prompt);

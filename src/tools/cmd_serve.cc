@@ -192,6 +192,7 @@ Result<ExitCode> cmd_serve(const Invocation& call) {
                   http.host.find(':') == std::string::npos ? http.host : "[" + http.host + "]", server->port())));
   const auto serve = [&]() -> Status {
     DSPARK_TRY(engine, open_engine(settings));
+    warn_without_template(*engine);
     health = health_monitor(settings, *engine);
     DSPARK_TRY(auto model, served_model(settings, *engine, health.get()));
     DSPARK_RETURN_IF_ERROR(warm_up_cache(settings, *model, keys, engine->runner().kv()));

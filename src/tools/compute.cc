@@ -178,4 +178,11 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options) {
   return engine;
 }
 
+void warn_without_template(const Engine& engine) {
+  if (!engine.chat_template().built_in()) return;
+  log(LogLevel::kWarning,
+      "the model has no chat template, so conversations are written as ChatML; if it is not instruction-tuned, let it "
+      "continue texts instead: `run --raw`, or /v1/completions");
+}
+
 }  // namespace dspark

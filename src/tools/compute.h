@@ -31,5 +31,7 @@ EngineOptions without_drafts(EngineOptions options);
 // The model of the settings, fetched if need be, loaded and ready.
 Result<std::unique_ptr<Engine>> open_engine(const Settings& settings);
 Result<std::unique_ptr<Engine>> open_engine(const EngineOptions& options);
+// Says that conversations are written in a form that the model may not know.
+void warn_without_template(const Engine& engine);
 
 }  // namespace dspark
