@@ -314,7 +314,13 @@ class Run(unittest.TestCase):
         self.assertNotEqual(self.answer("--raw", "-p", "Hello", "-n", "5")["prompt_tokens"], wanted["prompt_tokens"])
 
     def test_a_model_without_a_template_is_warned_about(self):
-        said = [dspark("run", "-m", self.MODEL, "-p", "Hello", "-n", "2", *raw).stderr for raw in ([], ["--raw"])]
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "hf"
+            shutil.copytree(MODELS / "llama/hf", model)
+            config = json.loads((model / "tokenizer_config.json").read_text())
+            del config["chat_template"]
+            (model / "tokenizer_config.json").write_text(json.dumps(config))
+            said = [dspark("run", "-m", model, "-p", "Hello", "-n", "2", *raw).stderr for raw in ([], ["--raw"])]
         self.assertIn(b"the model has no chat template", said[0])
         self.assertEqual(said[1], b"")
 
