@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "tools/command.h"
 #include "tools/compute.h"
 #include "tools/interrupt.h"
@@ -229,6 +230,8 @@ Result<ExitCode> cmd_prove(const Invocation& call) {
                                                   asked.runner.threads));
     scope.dspark = drafter.has_value();
   }
+  // Drafters that pause and a cache that is small are what some cases are there for, and no warnings here.
+  if (!settings.get<"verbose">()) set_log_level(LogLevel::kError);
   DSPARK_RETURN_IF_ERROR(Proof(settings, asked, std::move(requests)).run(scope));
   return ExitCode::kOk;
 }
