@@ -19,7 +19,7 @@ constexpr double kMostShift = 4.0;
 
 size_t OnlineCorrection::index(int bucket, int position) {
   const int row = std::clamp(bucket, 0, kBuckets - 1), column = std::clamp(position, 0, kMaxDraftSlots - 1);
-  return static_cast<size_t>(row * kMaxDraftSlots + column);
+  return static_cast<size_t>(row) * kMaxDraftSlots + static_cast<size_t>(column);
 }
 
 void OnlineCorrection::observe(int bucket, int position, double chance, bool taken) {

@@ -286,9 +286,6 @@ std::string shown(const Json& value) {
 
 std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, int max_choices,
                                      std::vector<std::string>* not_used) {
-  const auto note_ignored = [&](const std::string& name) {
-    if (not_used->size() < kMostIgnored) not_used->push_back(printable(name));
-  };
   for (const auto& [name, value] : body.items()) {
     if (value.is_null()) continue;
     const FieldSpec* field = find_field(name, endpoint);
@@ -296,19 +293,17 @@ std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, int ma
       FieldSpec limited = *field;
       limited.max = max_choices;
       if (!fits(limited, value)) return bad_field(name, shown(value), expected(limited));
-    } else if (field == nullptr) {
-      note_ignored(name);
-    } else if (field->use == FieldUse::kRefused) {
+    } else if (field != nullptr && field->use == FieldUse::kRefused) {
       if (field->neutral == "null" || value != Json::parse(field->neutral)) {
         ApiError error = bad_field(name, shown(value), field->neutral);
         error.message += "; anything else is not supported here";
         error.code = "unsupported_parameter";
         return error;
       }
-    } else if (!fits(*field, value)) {
+    } else if (field != nullptr && !fits(*field, value)) {
       return bad_value(*field, value);
-    } else if (field->use == FieldUse::kIgnored) {
-      note_ignored(name);
+    } else if (field == nullptr || field->use == FieldUse::kIgnored) {
+      if (not_used->size() < kMostIgnored) not_used->push_back(printable(name));
     }
   }
   return std::nullopt;
