@@ -15,6 +15,11 @@ constexpr double kWeight = 32.0;
 constexpr double kStep = 1.0 / 8;
 constexpr double kMostShift = 4.0;
 
+double with_odds_times(double factor, double chance) {
+  const double odds = chance / (1.0 - chance) * factor;
+  return odds / (1.0 + odds);
+}
+
 }  // namespace
 
 size_t OnlineCorrection::index(int bucket, int position) {
@@ -34,9 +39,7 @@ double OnlineCorrection::corrected(int bucket, int position, double chance) cons
   if (sums.tried == 0.0 || !(chance > 0.0 && chance < 1.0)) return chance;
   const double mean = std::clamp(sums.expected / sums.tried, 1e-3, 1.0 - 1e-3);
   const double rate = (sums.taken + kWeight * mean) / (sums.tried + kWeight);
-  const double factor = rate / (1.0 - rate) * ((1.0 - mean) / mean);
-  const double odds = chance / (1.0 - chance) * factor;
-  return odds / (1.0 + odds);
+  return with_odds_times(rate / (1.0 - rate) * ((1.0 - mean) / mean), chance);
 }
 
 void SequenceCorrection::observe(uint64_t sequence, double chance, bool taken) {
@@ -47,8 +50,7 @@ void SequenceCorrection::observe(uint64_t sequence, double chance, bool taken) {
 double SequenceCorrection::corrected(uint64_t sequence, double chance) const {
   const auto found = shifts_.find(sequence);
   if (found == shifts_.end() || !(chance > 0.0 && chance < 1.0)) return chance;
-  const double odds = chance / (1.0 - chance) * std::exp(found->second);
-  return odds / (1.0 + odds);
+  return with_odds_times(std::exp(found->second), chance);
 }
 
 }  // namespace dspark

@@ -70,6 +70,14 @@ ApiError bad_field(std::string_view field, std::string_view found, std::string_v
           .code = "invalid_value"};
 }
 
+ApiError unsupported_field(std::string_view field, std::string_view found, std::string_view expected,
+                           std::string_view why) {
+  ApiError error = bad_field(field, found, expected);
+  error.message += fmt::format("; {}", why);
+  error.code = "unsupported_parameter";
+  return error;
+}
+
 std::string dump_json(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -30,6 +30,9 @@ HttpResponse error_response(const ApiError& error);
 
 // A bad field: "temperature: found 3000, expected a number from 0 to 1000".
 ApiError bad_field(std::string_view field, std::string_view found, std::string_view expected);
+// The same of a value that would change the answer and is not supported, with the reason.
+ApiError unsupported_field(std::string_view field, std::string_view found, std::string_view expected,
+                           std::string_view why);
 
 // JSON text whatever the bytes: what is not UTF-8 becomes U+FFFD.
 std::string dump_json(const nlohmann::ordered_json& json);

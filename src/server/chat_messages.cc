@@ -141,10 +141,8 @@ std::optional<ApiError> check_tools(const Json& tools) {
     }
     const auto strict = function->find("strict");
     if (strict != function->end() && !strict->is_null() && *strict != false) {
-      ApiError error = bad_field(path + ".function.strict", shown(*strict), "false");
-      error.message += "; arguments are not held to their schema here";
-      error.code = "unsupported_parameter";
-      return error;
+      return unsupported_field(path + ".function.strict", shown(*strict), "false",
+                               "arguments are not held to their schema here");
     }
   }
   return std::nullopt;

@@ -254,9 +254,7 @@ std::optional<ApiError> read_tool_choice(const Json& body, GenerationCall* call)
     call->conversation.tools = nullptr;
     return std::nullopt;
   }
-  ApiError error = bad_field("tool_choice", shown(choice), "\"auto\" or \"none\"; a call cannot be forced here");
-  error.code = "unsupported_parameter";
-  return error;
+  return unsupported_field("tool_choice", shown(choice), "\"auto\" or \"none\"", "a call cannot be forced here");
 }
 
 std::optional<ApiError> read_chat_logprobs(const Json& body, GenerationCall* call) {

@@ -289,21 +289,20 @@ std::optional<ApiError> check_fields(const Json& body, Endpoint endpoint, int ma
   for (const auto& [name, value] : body.items()) {
     if (value.is_null()) continue;
     const FieldSpec* field = find_field(name, endpoint);
-    if (field != nullptr && name == "n") {
+    if (field == nullptr || field->use == FieldUse::kIgnored) {
+      if (not_used->size() < kMostIgnored) not_used->push_back(printable(name));
+    }
+    if (field == nullptr) continue;
+    if (name == "n") {
       FieldSpec limited = *field;
       limited.max = max_choices;
       if (!fits(limited, value)) return bad_field(name, shown(value), expected(limited));
-    } else if (field != nullptr && field->use == FieldUse::kRefused) {
+    } else if (field->use == FieldUse::kRefused) {
       if (field->neutral == "null" || value != Json::parse(field->neutral)) {
-        ApiError error = bad_field(name, shown(value), field->neutral);
-        error.message += "; anything else is not supported here";
-        error.code = "unsupported_parameter";
-        return error;
+        return unsupported_field(name, shown(value), field->neutral, "anything else is not supported here");
       }
-    } else if (field != nullptr && !fits(*field, value)) {
+    } else if (!fits(*field, value)) {
       return bad_value(*field, value);
-    } else if (field == nullptr || field->use == FieldUse::kIgnored) {
-      if (not_used->size() < kMostIgnored) not_used->push_back(printable(name));
     }
   }
   return std::nullopt;
